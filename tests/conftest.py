@@ -5,12 +5,9 @@ import tempfile
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# XLA takes less time without optimizations, which what is called once does not need.
-os.environ["XLA_FLAGS"] = (
-    "--xla_backend_optimization_level=0 " + os.environ.get("XLA_FLAGS", "")
-).strip()
 os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
 
+import compile_quickly  # noqa: F401 - before jax reads its flags
 import float16_cpu  # before keras: it may turn oneDNN off
 import keras
 import pytest

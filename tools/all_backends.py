@@ -1,9 +1,11 @@
-"""Check everything: lint, types, and all tests on each backend.
+"""Check everything: lint, types, and the tests on each backend.
 
-    python tools/all_backends.py [--rest]
+    python tools/all_backends.py [--rest] [--slow]
 
-First it does what `tools/check.py` does; then it runs the slow tests on torch, and all
-tests on the other backends. `--rest` is for those who have just run `tools/check.py`.
+First it does what `tools/check.py` does; then it runs the slow tests on torch, and on
+the other backends the tests that are not slow or are about each backend. `--rest` is
+for those who have just run `tools/check.py`. `--slow` runs what is left: the other slow
+tests, on the other backends.
 """
 
 import os
@@ -15,11 +17,18 @@ sys.path.append(str(pathlib.Path(__file__).parent))  # imported as tools.all_bac
 import check
 
 BACKENDS = "jax", "tensorflow", "torch"
+ON_EACH = "not slow or slow(each_backend=True)"
 CACHE = "JAX_COMPILATION_CACHE_DIR"  # one that is set is kept, and used by the next run
 
 
 def rest():
-    """Run the tests that `tools/check.py` does not run on torch."""
+    """Run the tests that `tools/check.py` does not run."""
+    slow = {"slow, torch": check.tests("torch", "-m", "slow")}
+    return slow | others(ON_EACH)
+
+
+def others(chosen):
+    """Run the tests that a marker expression chooses on jax and TensorFlow."""
     with tempfile.TemporaryDirectory() as folder:
         # The test processes share what jax has compiled. Not with every jax: 0.4.38,
         # which .ci/run also tests, then computed wrong steps.
@@ -29,14 +38,15 @@ def rest():
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
         return {
-            "slow, torch": check.tests("torch", "-m", "slow"),
-            "jax": check.tests("jax", **shared),
-            "tensorflow": check.tests("tensorflow"),
+            "jax": check.tests("jax", "-m", chosen, **shared),
+            "tensorflow": check.tests("tensorflow", "-m", chosen),
         }
 
 
 def main():
     os.environ.pop("KERAS_BACKEND", None)
+    if "--slow" in sys.argv:
+        check.report(others(f"not ({ON_EACH})"))
     results = {} if "--rest" in sys.argv else check.check()
     check.report(results | rest())
 

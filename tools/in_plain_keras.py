@@ -12,10 +12,14 @@ compared, and why.
 import argparse
 import collections
 import contextlib
+import os
 import pathlib
 import tarfile
 import tempfile
 import warnings
+
+# oneDNN computes products of float16 wrongly on some CPUs.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import keras
 

@@ -1,27 +1,43 @@
 """Plant faults in a copy of the package, one at a time, and print which tests fail.
 
-    python tools/planted.py [--only WORDS] [--first] [--slow]
+    python tools/planted.py [--only WORDS] [--all] [--slow]
 
 A suite is worth what it catches. Each fault is a change of a line or two that a person
 could make; most of them raise nothing and compute something else. The tests that are
-likely to notice are run first; if they pass, all tests that `tools/check.py` runs.
-`--first` stops at the first test that fails, `--slow` also runs tests marked `slow`,
-`--only WORDS` takes the faults whose names contain WORDS. The exit status is 1 if a
-fault is not caught. A fault whose text is not found exactly once stops the program
-before anything is run: the package has changed, and the fault with it.
+likely to notice are run first; if they pass, the tests of the changed package that
+`tools/check.py` runs. They stop at the first that fails: `--all` runs the others, too.
+`--slow` also runs tests marked `slow`, `--only WORDS` takes the faults whose names
+contain WORDS. The exit status is 1 if a fault is not caught. A fault whose text is not
+found exactly once stops the program before anything is run: the package has changed,
+and the fault with it.
 """
 
 import argparse
 import contextlib
 import dataclasses
+import importlib
+import multiprocessing
 import os
 import pathlib
-import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
+import pytest
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+FORK = multiprocessing.get_context("fork")
+LIMIT = 1800  # seconds for the tests of one fault, after which they count as hanging
+# Package that a fault is in -> the folders of tests to run if the likely ones pass.
+FOLDERS = {
+    "backends": "scaling",
+    "legacy": "legacy hostile",
+    "loss_scaling": "scaling ports",
+    "policies": "policies ports",
+}
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHOWN = 3  # names of tests for each fault
 
@@ -65,7 +81,7 @@ FAULTS = (
         "loss_scaling/gradients.py",
         "else ops.cast(grad, dtype)",
         "else grad",
-        "scaling/test_optimizer.py scaling/test_oracle.py scaling/test_no_trace.py",
+        "scaling/test_backends.py",
     ),
     Fault(
         "an integer policy that casts",
@@ -288,23 +304,62 @@ def copied(folder):
     return folder
 
 
+class Names:
+    """A plugin of pytest that writes the names of tests that fail to a file."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self._write(report.nodeid)
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self._write(report.nodeid)
+
+    def _write(self, name):
+        with open(self._path, "a") as file:
+            file.write(f"{name}\n")
+
+
+def run(folder, arguments, printed, names):
+    """Run pytest in a copy, in this process, which a fork has started."""
+    os.setsid()  # so that the processes that tests start can be ended with it
+    for number in 1, 2:
+        os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    os.chdir(folder)
+    os.environ["PYTHONPATH"] = str(folder)
+    sys.path.insert(0, str(folder))
+    os._exit(pytest.main(arguments, plugins=[Names(names)]))
+
+
 def failing(folder, paths, arguments, left_out=()):
-    """Run some tests of a copy, and return the names of those that fail."""
-    options = ["-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
-    options += ["-x"] * arguments.first + ["-m", "not slow"] * (not arguments.slow)
+    """Run some tests of a copy, and return the names of those that fail, in order.
+
+    The process is a fork of this one, which has imported Keras, not the package.
+    """
+    options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options += ["-x"] * (not arguments.all) + ["-m", "not slow"] * (not arguments.slow)
     options += [f"--deselect={name}" for name in left_out]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *paths],
-        cwd=folder,
-        env={"KERAS_BACKEND": "torch", **os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    lines = re.findall(r"^(?:FAILED|ERROR) (.+)", done.stdout, re.MULTILINE)
-    names = [line.partition(" - ")[0] for line in lines]
-    if done.returncode not in (0, 1) and not names:
-        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
-    return names
+    with tempfile.TemporaryDirectory() as own:
+        printed, names = pathlib.Path(own, "printed"), pathlib.Path(own, "names")
+        names.touch()
+        tests = FORK.Process(
+            target=run, args=(folder, [*options, *paths], printed, names)
+        )
+        tests.start()
+        tests.join(LIMIT)
+        is_late = tests.exitcode is None
+        if is_late:
+            os.killpg(tests.pid, signal.SIGKILL)
+            tests.join()
+        found = [*dict.fromkeys(names.read_text().splitlines())]
+        if is_late and not found:
+            return [f"{' '.join(paths)}, which took more than {LIMIT} s"]
+        if tests.exitcode not in (0, 1) and not found:
+            raise SystemExit(printed.read_text()[-2000:])
+    return found
 
 
 @contextlib.contextmanager
@@ -325,7 +380,9 @@ def caught_by(fault, folder, arguments, broken):
     Those that fail without it too are added to the set `broken`.
     """
     likely = [f"tests/{each}" for each in fault.likely.split()]
-    for paths in likely, ():
+    package = fault.path.partition("/")[0]
+    others = [f"tests/{each}" for each in FOLDERS.get(package, "").split()]
+    for paths in likely, others:
         while True:
             with planted(fault, folder):
                 names = failing(folder, paths, arguments, broken)
@@ -341,10 +398,11 @@ def caught_by(fault, folder, arguments, broken):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="faults whose names contain this")
-    parser.add_argument("--first", action="store_true", help="stop at the first test")
+    parser.add_argument("--all", action="store_true", help="not only the first test")
     parser.add_argument("--slow", action="store_true", help="run slow tests as well")
     arguments = parser.parse_args()
     check_anchors(FAULTS)
+    importlib.import_module("keras")  # once for all forks
     missed, broken = [], set()
     with tempfile.TemporaryDirectory() as folder:
         copy = copied(pathlib.Path(folder))

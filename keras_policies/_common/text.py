@@ -1,6 +1,10 @@
 """Texts from files, such as names of layers, as they are shown in messages."""
 
+import contextvars
 import re
+
+# Whether tables are in colour: a key of `terminal.COLORS`.
+color = contextvars.ContextVar("color", default="auto")
 
 # What a terminal obeys, or does not show: control characters but for tabs and line
 # ends, marks that turn the direction of writing, and halves of a character.
@@ -8,6 +12,18 @@ CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff"
     "\ud800-\udfff]"
 )
+
+TRACER = re.compile(r"\w*Tracer\((\w+\[[\d, ]*\])\)")
+
+
+def without_tracers(text: str) -> str:
+    """Return a message of a backend that names tensors by their dtypes and shapes.
+
+    Example:
+        >>> without_tracers("input JitTracer(float32[8,12]) with name 'x'")
+        "input float32[8,12] with name 'x'"
+    """
+    return TRACER.sub(r"\1", text)
 
 
 def printable(text: str) -> str:

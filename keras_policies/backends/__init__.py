@@ -1,4 +1,4 @@
-"""What each backend does its own way; `running.backend` is the one in use."""
+"""Operations that depend on the backend; `running.backend` is the one in use."""
 
 # The backends with a module of their own. Others, such as numpy, have no gradients.
 # Nothing here imports Keras: `backend_missing` needs the names where that fails.

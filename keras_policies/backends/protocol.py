@@ -1,7 +1,7 @@
-"""What a backend does its own way: `Backend`.
+"""`Backend`: the operations that each backend does in its own way.
 
-Members with a body work wherever an operation gives its value at once. A backend
-overrides those that it does better, or that its compiled code needs otherwise.
+Members with a body work wherever operations run eagerly. A backend overrides those that
+it does better, or that its compiled code needs otherwise.
 
 To add a backend:
 
@@ -54,7 +54,7 @@ class StepGradients:
 
 
 class Backend(Protocol):
-    """What a backend does its own way."""
+    """The operations that each backend does in its own way."""
 
     def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
         """Return new tensors, each gradient divided by the loss scale.
@@ -85,8 +85,8 @@ class Backend(Protocol):
         """Run `step()` only where a condition holds, on every replica.
 
         The condition, a bool scalar tensor, is returned as an `np.bool_` if its value
-        is known by then; here this waits for the device to give the value. The step
-        assigns to nothing but `variables()`, the variables that exist at the call.
+        is known by then; here this waits for the device. The step assigns only to
+        `variables()`, the variables that exist at the call.
         """
         holds = np.bool_(bool(condition))
         if holds:
@@ -100,10 +100,10 @@ class Backend(Protocol):
             variable.assign(value)
 
     def is_constant(self, variable: keras.Variable | None, tensor: Tensor) -> bool:
-        """Return whether code that is being compiled holds a variable's present value.
+        """Return whether code that is being compiled contains a variable's value.
 
-        It does not if it reads the variable each time it runs. `tensor` is one that the
-        code has made; the variable is None before there is one.
+        It does not if it reads the variable each time it runs. `tensor` was computed by
+        the code; the variable is None before it is created.
         """
         return False
 
@@ -118,8 +118,7 @@ class Backend(Protocol):
     def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         """Return a context in which `variables()` are read once until written.
 
-        It spares a graph the operations that read the same value again; here a read
-        costs nothing.
+        It saves a graph from reading the same value again; here a read costs nothing.
         """
         return contextlib.nullcontext()
 

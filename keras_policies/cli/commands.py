@@ -1,10 +1,11 @@
-"""What `keras-policies inspect`, `convert`, `verify` and `code` do.
+"""What `keras-policies inspect`, `convert`, `verify`, `code` and `diff` do.
 
 Somebody waits for each command, so each imports what it needs itself, and `inspect`
 imports no Keras. What can be known without Keras is told before it is imported.
 """
 
 import argparse
+import difflib
 import functools
 import importlib
 import json
@@ -12,10 +13,9 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keras_policies._common.text import printable
 from keras_policies.cli import startup
 
 if TYPE_CHECKING:
@@ -26,6 +26,14 @@ OK, FAILED, WRONG, PARTLY = 0, 1, 2, 3  # exit codes
 
 class CommandLineError(ValueError):
     """The command line was wrong; the message names the argument."""
+
+    code = "KP001"
+
+
+class NotInstalledError(ValueError):
+    """A package that the command needs is not installed."""
+
+    code = "KP004"
 
 
 def _custom_objects(texts: Sequence[str]) -> dict[str, Any]:
@@ -133,19 +141,8 @@ def code(arguments: argparse.Namespace) -> int:
     constants = output.with_suffix(".npz") if output else None
     _check_code(arguments, [output, constants, arguments.weights])
     _prepare(arguments, 1)
-    package = importlib.import_module("keras_policies")
-    model = package.load_model(
-        arguments.path,
-        _custom_objects(arguments.custom_objects),
-        compile=arguments.compile,
-        safe_mode=not arguments.unsafe,
-        dtype_policy=arguments.policy,
-        lost=arguments.lost,
-        signature=arguments.signature,
-        backends=arguments.backends,
-        texts=arguments.texts,
-    )
-    text = package.to_source(
+    model = _loaded(arguments, arguments.path, arguments.compile)
+    text = importlib.import_module("keras_policies").to_source(
         model,
         origin=arguments.path,
         constants=constants,
@@ -158,8 +155,66 @@ def code(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _loaded(arguments: argparse.Namespace, path: str, compile: bool) -> Any:
+    """Return the model in a file, legacy or of Keras 3."""
+    return importlib.import_module("keras_policies").load_model(
+        path,
+        _custom_objects(arguments.custom_objects),
+        compile=compile,
+        safe_mode=not arguments.unsafe,
+        dtype_policy=arguments.policy,
+        lost=arguments.lost,
+        signature=arguments.signature,
+        backends=arguments.backends,
+        texts=arguments.texts,
+    )
+
+
+def diff(arguments: argparse.Namespace) -> int:
+    """Compare two models layer by layer; return the exit code, 1 if they differ."""
+    from keras_policies.legacy.readers import readers
+
+    paths = arguments.old, arguments.new
+    _check_policy(arguments.policy)
+    for path in paths:
+        readers.check(path)
+    _prepare(arguments, 1)
+    models = [_loaded(arguments, path, compile=False) for path in paths]
+    comparing = importlib.import_module("keras_policies.cli.diff")
+    found = comparing.compare(*models, arguments.old)
+    if arguments.json:
+        named = {"old": arguments.old, "new": arguments.new}
+        print(json.dumps(named | found.as_dict()))
+    elif not arguments.quiet:
+        comparing.show(found)
+    return OK if found.is_empty else FAILED
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return the question whether the most similar name is meant, or nothing."""
+    matches = difflib.get_close_matches(name, [*names], 1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def _check_policy(name: str | None) -> None:
+    """Raise if there is no such policy, with the nearest one."""
+    from keras_policies.policies import names
+
+    if name is None:
+        return
+    try:
+        names.dtypes_of(names.full_name(name))
+    except ValueError:
+        known = *names.NAMES, *names.STOCK_DTYPES
+        raise CommandLineError(
+            f"--policy {name!r}: there is no such policy.{_nearest(name, known)} "
+            f"Policies are {', '.join(known)}, and the names of other dtypes."
+        ) from None
+
+
 def _check_code(arguments: argparse.Namespace, files: Sequence[Any]) -> None:
     """Raise if the command line is wrong, before Keras is imported for it."""
+    _check_policy(arguments.policy)
     for option, path, ending in zip(
         ("--output", "--output", "--weights"),
         files,
@@ -210,17 +265,12 @@ def _as_command_line_error(check: Callable[[], object]) -> None:
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of opening a model, checked without Keras."""
-    from keras_policies.policies import names as policy_names
-
     if arguments.jobs < 1:
         raise CommandLineError(f"--jobs {arguments.jobs}: expected 1 or more.")
-    policy, _ = arguments.policy, [*map(_parsed, arguments.custom_objects)]
-    if policy is not None:
-        _as_command_line_error(
-            lambda: policy_names.dtypes_of(policy_names.full_name(policy))
-        )
+    _check_policy(arguments.policy)
+    _ = [*map(_parsed, arguments.custom_objects)]
     return {
-        "dtype_policy": policy,
+        "dtype_policy": arguments.policy,
         "safe_mode": not arguments.unsafe,
         "lost": arguments.lost,
         "signature": arguments.signature,
@@ -290,10 +340,11 @@ def _ended(
             print(json.dumps(outcome.as_dict()))
     elif not arguments.quiet and (len(outcomes) > 1 or not outcomes[0].error):
         _reports().print_outcomes(outcomes, columns)
-    errors = [outcome.error for outcome in outcomes if outcome.has_failed or is_one]
-    sys.stdout.flush()
-    for error in filter(None, errors):
-        print(f"keras-policies: {printable(error)}", file=sys.stderr)
+    failed = (outcome for outcome in outcomes if outcome.has_failed or is_one)
+    problems = [outcome.problem for outcome in failed if outcome.problem]
+    if problems:
+        sys.stdout.flush()
+        _reports().print_problems(problems, arguments.verbose)
     if len(outcomes) > 1 and not (arguments.json or arguments.quiet):
         _reports().print_lines([_reports().total(outcomes)])
     is_strict = vars(arguments).get("strict")
@@ -302,16 +353,18 @@ def _ended(
         or (is_strict and outcome.details.get("left_out"))
         for outcome in outcomes
     )
-    return FAILED if any(errors) else PARTLY if is_partly else OK
+    return FAILED if problems else PARTLY if is_partly else OK
 
 
 def _prepare(arguments: argparse.Namespace, processes: int) -> None:
     """Choose the backend that builds, and raise if something is not installed."""
+    if arguments.backend is not None:
+        startup.set_backend(arguments.backend)
     # Code in a file was written for tf.keras, and often calls TensorFlow.
     preferred = ("tensorflow",) if arguments.unsafe else ()
     backend = startup.choose_backend((*preferred, *startup.LIGHTEST_FIRST))
     if backend and not arguments.quiet:
-        chosen = f"backend: {backend} ({startup.VARIABLE} chooses another)"
+        chosen = f"backend: {backend} (--backend chooses another)"
         print(chosen, file=sys.stderr)
     # What is not installed is said once, and not by each process.
     is_here = startup.is_installed(os.environ.get(startup.VARIABLE, "tensorflow"))
@@ -325,7 +378,7 @@ def _import_keras() -> None:
     try:
         startup.import_package()
     except ModuleNotFoundError as error:
-        raise ValueError(str(error)) from error
+        raise NotInstalledError(str(error)) from error
 
 
 def _reports() -> types.ModuleType:

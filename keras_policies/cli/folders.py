@@ -56,6 +56,7 @@ def _none_in(folder: str, recursive: bool) -> list[str]:
             f"no model directly in it; {len(below)} below.",
             "Add --recursive.",
             path=folder,
+            code="KP001",
         )
     return [folder]
 
@@ -109,7 +110,9 @@ def _below(base: str, source: str) -> str:
     path = os.path.abspath(source.removeprefix(HUB))
     relative = os.path.relpath(path, os.path.abspath(base))
     if relative.split(os.sep)[0] == os.pardir:
-        raise LegacyModelError(f"it does not lie below {base!r}.", path=source)
+        raise LegacyModelError(
+            f"it does not lie below {base!r}.", path=source, code="KP001"
+        )
     endings = (*archives.ENDINGS, *ENDINGS)
     ending = next((ending for ending in endings if path.endswith(ending)), "")
     stem = path.removesuffix(ending)

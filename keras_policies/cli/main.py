@@ -1,22 +1,23 @@
-"""The command line: `keras-policies inspect`, `convert`, `verify` and `code`.
+"""The command line: `keras-policies inspect`, `convert`, `verify`, `code`, `diff`.
 
 Exit codes: 0, done; 1, a file could not be read, converted, verified or written, with
-the reason on stderr; 2, the command line was wrong (an unknown policy, an object that
-cannot be imported, a destination that is no `.keras` file). 3: `inspect` found that a
-class or a function is missing; `convert --strict` left parts out.
+the reason on stderr, or `diff` found a difference; 2, the command line was wrong (an
+unknown policy, an object that cannot be imported, a destination that does not end in
+`.keras`). 3: `inspect` found that a class or a function is missing; `convert --strict`
+left parts out.
 
 `commands` has what they do.
 """
 
 import argparse
 import contextvars
+import importlib
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_policies._common.text import printable
-from keras_policies.cli import commands
+from keras_policies._common.text import color
+from keras_policies.cli import commands, startup
 from keras_policies.version import __version__
 
 MODEL_FILE = (
@@ -35,6 +36,8 @@ examples:
   keras-policies convert zoo --recursive --output-dir converted
   keras-policies verify model.keras outputs.npz
   keras-policies code model_of_2020 -o model.py --weights model.weights.h5
+  keras-policies diff model_of_2020 model.keras
+  keras-policies explain KP301
 
 outputs.npz is recorded where the old model runs:
   np.savez("outputs.npz", x_0=x, y_0=model.predict(x))
@@ -44,24 +47,29 @@ outputs.npz is recorded where the old model runs:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="keras-policies",
-        description="Look into models that tf.keras 2.0 to 2.15 wrote, and convert "
-        "them to Keras 3. TensorFlow is not needed.",
+        description="Inspect models that tf.keras 2.0 to 2.15 saved, and convert them "
+        "to Keras 3. TensorFlow is not needed.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(color="auto", verbose=False, fallback="KP002")
     parser.add_argument("--version", action="version", version=__version__)
     kinds = parser.add_subparsers(dest="command", required=True)
     _add_inspect(kinds)
     _add_convert(kinds)
     _add_verify(kinds)
     _add_code(kinds)
+    _add_diff(kinds)
+    _add_explain(kinds)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks how a command line may go on
+        importlib.import_module("argcomplete").autocomplete(parser)
     return parser
 
 
 def _add_inspect(kinds: Any) -> None:
     command = kinds.add_parser(
         "inspect",
-        help="say what is in files, without building anything",
+        help="describe models without building them",
         epilog="example: keras-policies inspect model_of_2020 --json",
     )
     command.add_argument("paths", metavar="PATH", nargs="+", help=MODEL_FILES)
@@ -74,53 +82,54 @@ def _add_convert(kinds: Any) -> None:
         "convert",
         usage="keras-policies convert [options] SOURCE DEST.keras\n"
         "       keras-policies convert [options] --output-dir DIR PATH...",
-        help="write .keras files that stock Keras 3 opens",
+        help="write .keras files that stock Keras 3 can open",
         epilog="example: keras-policies convert model_of_2020 model.keras",
     )
     command.add_argument(
         "paths",
         metavar="PATH",
         nargs="+",
-        help=f"{MODEL_FILE}, and the file to write; with --output-dir: {MODEL_FILES}",
+        help=f"the model ({MODEL_FILE}), and the file to write; with --output-dir, any "
+        "number of models, of folders with models, and of globs",
     )
     command.add_argument(
         "--output-dir",
         metavar="DIR",
-        help="write a .keras file for each model below this folder, and go on past "
-        "models that fail",
+        help="write a .keras file for each model to this folder; if a model fails, "
+        "continue with the others",
     )
     command.add_argument(
         "--base",
         metavar="DIR",
-        help="with --output-dir: paths of new files are relative to this folder, "
-        "by default the deepest one that contains all models given",
+        help="with --output-dir: make the paths of new files relative to this folder, "
+        "by default the deepest one that contains all given models",
     )
     existing = command.add_mutually_exclusive_group()
     existing.add_argument(
         "--overwrite", action="store_true", help="replace files that exist"
     )
     existing.add_argument(
-        "--skip-existing", action="store_true", help="leave files that exist, and go on"
+        "--skip-existing", action="store_true", help="skip models whose file exists"
     )
     command.add_argument(
         "--dry-run",
         action="store_true",
-        help="say what would be converted and where to, and write nothing",
+        help="show what would be converted, and to which file, without writing",
     )
     command.add_argument(
         "--strict",
         action="store_true",
-        help="end with 3 if parts of a model are left out",
+        help="exit with 3 if parts of a model were left out",
     )
     _add_options_of_all(command)
     _add_options_of_opening(command)
     command.add_argument(
         "--verify",
         metavar="OUTPUTS.npz",
-        help="keep the new file only if it predicts what the old model did: inputs "
-        "x_0, x_1, … and outputs y_0, y_1, …, which np.savez('outputs.npz', x_0=x, "
-        "y_0=model.predict(x)) records. Allowed is 1e-3 of the largest output; 1e-2 "
-        "if a layer computes in float16, 5e-2 in bfloat16",
+        help="keep the new file only if it predicts what the old model did. Record its "
+        "inputs and outputs with np.savez('outputs.npz', x_0=x, y_0=model.predict(x)). "
+        "They may differ by 1e-3 of the largest output; by 1e-2 if a layer computes in "
+        "float16, and by 5e-2 in bfloat16",
     )
     command.set_defaults(run=commands.convert)
 
@@ -128,14 +137,14 @@ def _add_convert(kinds: Any) -> None:
 def _add_verify(kinds: Any) -> None:
     command = kinds.add_parser(
         "verify",
-        help="compare what models predict with recorded outputs",
+        help="compare the outputs of models with recorded ones",
         epilog="example: keras-policies verify model.keras outputs.npz",
     )
     command.add_argument(
         "paths",
         metavar="PATH",
         nargs="+",
-        help=f"{MODEL_FILES}; legacy models, or .keras files of Keras 3",
+        help=f"a legacy model ({MODEL_FILES}), or a .keras file of Keras 3",
     )
     command.add_argument(
         "outputs",
@@ -151,46 +160,110 @@ def _add_verify(kinds: Any) -> None:
 def _add_code(kinds: Any) -> None:
     command = kinds.add_parser(
         "code",
-        help="write the source code of a model, which builds it with Keras alone",
+        help="write Python code that builds a model with Keras alone",
         epilog="example: keras-policies code model_of_2020 -o model.py",
     )
-    command.add_argument("path", metavar="MODEL", help=f"{MODEL_FILE}; or of Keras 3")
+    command.add_argument(
+        "path",
+        metavar="MODEL",
+        help=f"a legacy model ({MODEL_FILE}), or a .keras file of Keras 3",
+    )
     command.add_argument(
         "-o",
         "--output",
         metavar="FILE.py",
-        help="the file to write, with large constants in FILE.npz; by default, the "
-        "code is printed",
+        help="write the code to this file, and large constants to FILE.npz; by "
+        "default, the code is printed",
     )
     command.add_argument(
         "--weights",
         metavar="FILE.weights.h5",
-        help="write the weights, too, for build_model().load_weights",
+        help="also write the weights, for build_model().load_weights",
     )
     command.add_argument(
-        "--compile", action="store_true", help="write the call of model.compile, too"
+        "--compile", action="store_true", help="also write the call of model.compile"
     )
     command.add_argument(
         "--train",
         action="store_true",
-        help="write initializers, which do not matter once weights are loaded",
+        help="also write initializers, which have no effect once weights are loaded",
     )
     command.add_argument(
         "--overwrite", action="store_true", help="replace files that exist"
     )
+    _add_verbose(command)
     _add_options_of_loading(command)
-    command.set_defaults(run=commands.code, quiet=False)
+    command.set_defaults(run=commands.code, quiet=False, fallback="KP405")
+
+
+def _add_diff(kinds: Any) -> None:
+    command = kinds.add_parser(
+        "diff",
+        help="compare two models layer by layer",
+        description="Compare the layers, their settings and weights, and the outputs "
+        "of two models on seeded inputs. Exits with 1 if they differ.",
+        epilog="example: keras-policies diff model_of_2020 model.keras",
+    )
+    for name in "old", "new":
+        command.add_argument(
+            name,
+            metavar=name.upper(),
+            help=f"a legacy model ({MODEL_FILE}), or a .keras file of Keras 3",
+        )
+    _add_options_of_output(command)
+    _add_options_of_loading(command)
+    command.set_defaults(run=commands.diff)
+
+
+def _add_explain(kinds: Any) -> None:
+    command = kinds.add_parser(
+        "explain",
+        help="explain the code of an error or of a part that was left out",
+        epilog="example: keras-policies explain KP301",
+    )
+    command.add_argument(
+        "codes",
+        metavar="CODE",
+        nargs="*",
+        help="such as KP301; without any, all codes are listed",
+    )
+    command.set_defaults(run=_explain)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from keras_policies.cli import explain
+
+    return explain.explain(arguments)
 
 
 def _add_options_of_all(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--recursive", action="store_true", help="look into folders in folders"
+        "--recursive", action="store_true", help="search folders in folders"
     )
+    _add_options_of_output(command)
+
+
+def _add_options_of_output(command: argparse.ArgumentParser) -> None:
     printed = command.add_mutually_exclusive_group()
     printed.add_argument(
-        "--json", action="store_true", help="one JSON object a line, for scripts"
+        "--json", action="store_true", help="print a JSON object on each line"
     )
-    printed.add_argument("--quiet", action="store_true", help="print errors alone")
+    printed.add_argument(
+        "-q", "--quiet", action="store_true", help="print nothing but errors"
+    )
+    command.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="color the output; auto does so in a terminal, unless NO_COLOR is set",
+    )
+    _add_verbose(command)
+
+
+def _add_verbose(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-v", "--verbose", action="store_true", help="print the traceback of errors"
+    )
 
 
 def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
@@ -200,7 +273,7 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=os.cpu_count() or 1,
-        help="models to build at the same time; by default one for each core",
+        help="build this many models at the same time; by default one for each core",
     )
     command.add_argument(
         "--weights",
@@ -211,13 +284,19 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         "--no-plain",
         dest="plain",
         action="store_false",
-        help="do not open new files in plain Keras, in another process",
+        help="do not check new files in a process that uses Keras alone",
     )
     _add_options_of_loading(command)
 
 
 def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
     """Add the options of opening one model."""
+    command.add_argument(
+        "--backend",
+        choices=startup.LIGHTEST_FIRST,
+        help="run Keras on this backend; by default on that of KERAS_BACKEND, or else "
+        "on the installed one that is imported fastest",
+    )
     command.add_argument(
         "--policy",
         metavar="NAME",
@@ -228,25 +307,25 @@ def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
         metavar="MODULE:NAME",
         action="append",
         default=[],
-        help="a class or function of the model, imported from your module; "
-        "LAYER=MODULE:NAME for the function of a Lambda layer, or a class by another "
-        "name; may be repeated",
+        help="a class or function that the model needs, imported from your module; "
+        "LAYER=MODULE:NAME passes the function of a Lambda layer, or a class that the "
+        "file knows by another name; may be repeated",
     )
     command.add_argument(
         "--lost",
         choices=("rebuild", "numbers", "refuse"),
         default="rebuild",
-        help="what happens to layers of a SavedModel whose classes are not given: "
-        "rebuild them from their traced functions (numbers: with numbers in place of "
-        "the texts that they look up by them), or refuse the model",
+        help="what to do with layers of a SavedModel whose classes are missing: "
+        "rebuild them from their traced functions, rebuild them and return numbers "
+        "instead of the texts that these stand for, or refuse the model",
     )
     command.add_argument(
         "--texts",
         choices=("inside", "outside"),
         default="inside",
-        help="where input texts become numbers: inside the model, which then runs with "
-        "KERAS_BACKEND=tensorflow only, or outside of it, for which convert writes a "
-        ".texts.json beside the new file",
+        help="where input texts are turned into numbers: inside the model, which then "
+        "needs the TensorFlow backend, or before it, by the .texts.json file that "
+        "convert writes beside the new file",
     )
     command.add_argument(
         "--signature",
@@ -258,11 +337,11 @@ def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         type=lambda names: names.split(","),
         default=["jax", "tensorflow", "torch"],
-        help="where plain Keras has to compute the model rightly, such as jax,torch; "
-        "by default on all three",
+        help="the backends on which plain Keras must compute the model correctly, such "
+        "as jax,torch; by default all three",
     )
     command.add_argument(
-        "--unsafe", action="store_true", help="run code in the file (Lambda layers)"
+        "--unsafe", action="store_true", help="run code from the file (Lambda layers)"
     )
 
 
@@ -277,10 +356,14 @@ def _main(parsed: argparse.Namespace) -> int:
     from keras_policies.legacy.base import hints
 
     hints.name_options()
+    color.set(parsed.color)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
         return run(parsed)
     except (ValueError, TypeError) as error:
-        print(f"keras-policies: {printable(str(error))}", file=sys.stderr)
+        from keras_policies.cli import reports, tasks
+
+        problem = tasks.Problem.of(error, "", parsed.fallback)
+        reports.print_problems([problem], parsed.verbose)
         is_wrong = isinstance(error, commands.CommandLineError)
         return commands.WRONG if is_wrong else commands.FAILED

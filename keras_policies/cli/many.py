@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import BaseContext
 
-from keras_policies.cli.tasks import PRELOADED, Outcome, Task
+from keras_policies.cli.tasks import PRELOADED, Outcome, Problem, Task
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import hints
 
@@ -54,7 +54,7 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
         with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
             yield pool.submit(item.run).result()
             continue
-        yield item.failed(f"{item.path}: {ENDED}")
+        yield item.failed(Problem(item.path, ENDED, "KP003"))
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:

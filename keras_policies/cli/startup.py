@@ -25,6 +25,15 @@ def choose_backend(names: Sequence[str] = LIGHTEST_FIRST) -> str | None:
     return backend
 
 
+def set_backend(name: str) -> None:
+    """Let Keras run on a backend; raise ValueError if it runs on another one."""
+    if keras_names.is_imported():
+        running = sys.modules["keras"].backend.backend()
+        if running != name:
+            raise ValueError(f"--backend {name}: Keras runs on {running} already.")
+    os.environ[VARIABLE] = name
+
+
 def is_installed(name: str) -> bool:
     """Return whether a backend is installed; of one that is not ours, Keras judges."""
     return name not in LIGHTEST_FIRST or importlib.util.find_spec(name) is not None

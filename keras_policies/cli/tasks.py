@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import importlib
 import pathlib
+import traceback
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,6 +32,36 @@ KERAS_3, FAILED = "keras_3", "failed"
 
 
 @dataclasses.dataclass(frozen=True)
+class Problem:
+    """Why nothing was found or done."""
+
+    path: str  # of the file that it is about, such as the one to write
+    text: str
+    code: str
+    traceback: str = ""
+
+    @property
+    def place(self) -> str:
+        """str, the start of the message: nothing for an error about no file."""
+        return f"{self.path}: " if self.path else ""
+
+    def __str__(self) -> str:
+        return f"{self.place}{self.text}"
+
+    @classmethod
+    def of(cls, error: Exception, path: str, code: str = "KP002") -> "Problem":
+        """Return the problem of an error; `path` and `code` if it has none itself.
+
+        Without a path, it is an error of this package, whose class does not matter.
+        """
+        text = f"{type(error).__name__}: {error}" if path else str(error)
+        if isinstance(error, LegacyModelError):
+            text, path = error.problem, str(error.path or path)
+        code = getattr(error, "code", "") or code
+        return cls(path, text, code, "".join(traceback.format_exception(error)))
+
+
+@dataclasses.dataclass(frozen=True)
 class Outcome:
     """What became of a file."""
 
@@ -38,7 +69,12 @@ class Outcome:
     status: str  # one of the constants above
     # Plain values, with the same keys for each file of a command; None for no value.
     details: Config
-    error: str | None = None  # why nothing was found or done
+    problem: Problem | None = None
+
+    @property
+    def error(self) -> str | None:
+        """str, the message, or None."""
+        return None if self.problem is None else str(self.problem)
 
     @property
     def has_failed(self) -> bool:
@@ -51,6 +87,7 @@ class Outcome:
             "path": self.path,
             "status": self.status,
             "error": self.error,
+            "code": self.problem and self.problem.code,
             **{name: value for name, value in self.details.items() if name != "path"},
         }
 
@@ -74,9 +111,9 @@ class Task:
         """Return the outcome to report if the process dies during this task."""
         return self
 
-    def failed(self, error: str) -> Outcome:
+    def failed(self, problem: Problem) -> Outcome:
         """Return the outcome of a failure."""
-        return Outcome(self.path, FAILED, dict.fromkeys(self.KEYS), error)
+        return Outcome(self.path, FAILED, dict.fromkeys(self.KEYS), problem)
 
     def _run(self) -> tuple[str, Config]:
         """Return the status and the details."""
@@ -85,12 +122,10 @@ class Task:
     def _outcome(self, action: Callable[[], tuple[str, Config]]) -> Outcome:
         try:
             return Outcome(self.path, *action())
-        except Keras3ModelError as error:
-            return dataclasses.replace(self.failed(str(error)), status=KERAS_3)
-        except LegacyModelError as error:
-            return self.failed(str(error))
         except Exception as error:  # whatever Keras or a class of the user's raises
-            return self.failed(f"{self.path}: {type(error).__name__}: {error}")
+            failed = self.failed(Problem.of(error, self.path))
+            is_new = isinstance(error, Keras3ModelError)
+            return dataclasses.replace(failed, status=KERAS_3) if is_new else failed
 
 
 def _names(cls: type) -> tuple[str, ...]:
@@ -124,6 +159,7 @@ class Conversion(Task):
     KEYS = (
         *("destination", "left_out", "largest_difference", "allowed_difference"),
         *("graph_difference", "not_checked", "plain_difference", "not_plain", "texts"),
+        "left_out_codes",
     )
 
     def check(self) -> Outcome | None:
@@ -177,7 +213,7 @@ class Rehearsal(Conversion):
         if missing:
             reason = f"missing: {', '.join(sorted(missing))}."
             hint = hints.pass_custom_object(min(missing))
-            raise LegacyModelError(reason, hint, path=self.path)
+            raise LegacyModelError(reason, hint, path=self.path, code="KP301")
         return PLANNED, self._empty()
 
 
@@ -199,7 +235,7 @@ class Verification(Task):
     def _check(self) -> tuple[str, Config]:
         if not self.outputs.is_file():
             reason = f"there are no recorded outputs {str(self.outputs)!r}."
-            raise LegacyModelError(reason, path=self.path)
+            raise LegacyModelError(reason, path=self.path, code="KP503")
         readers.check(self.path)
         return VERIFIED, {}
 

@@ -1,6 +1,6 @@
-"""What this machine computes wrongly, or not at all, in float16.
+"""Finds float16 computations that are wrong or missing on this machine.
 
-TensorFlow 2.21 does not on CPUs with the instructions `avx512_fp16`: there oneDNN
+On CPUs with the instructions `avx512_fp16`, oneDNN, which TensorFlow 2.21 uses,
 computes `tf.einsum("...x,xy->...y")` of float16 with errors larger than the largest
 output. `tf.matmul` and bfloat16 are correct, and so is everything with the environment
 variable `TF_ENABLE_ONEDNN_OPTS=0`.

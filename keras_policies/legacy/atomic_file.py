@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 
 from keras_policies._common.types import Path
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
 ENDING = ".keras"
@@ -19,6 +20,7 @@ def check_ending(destination: Path) -> None:
         raise LegacyModelError(
             f"the destination must end in {ENDING}, as Keras 3 names its files.",
             path=destination,
+            code="KP108",
         )
 
 
@@ -29,7 +31,7 @@ def check(
 
     With `makes_folder`, the folder of the file may be missing.
     """
-    with located(destination):
+    with located(destination, code="KP108"):
         try:
             if destination.exists() and not overwrite:
                 raise _exists(destination)
@@ -71,12 +73,15 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
         raise _exists(destination) from None
     except OSError as error:
         reason = f"cannot be written: {error}."
-        raise LegacyModelError(reason, NOTHING_WRITTEN, path=destination) from error
+        raise LegacyModelError(
+            reason, NOTHING_WRITTEN, path=destination, code="KP108"
+        ) from error
 
 
 def _exists(destination: pathlib.Path) -> LegacyModelError:
     return LegacyModelError(
         "it exists already.",
-        "Choose another name, or pass overwrite=True (--overwrite).",
+        f"Choose another name, or pass {hints.OVERWRITE}.",
         path=destination,
+        code="KP108",
     )

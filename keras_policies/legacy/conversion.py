@@ -21,6 +21,7 @@ from keras_policies.legacy import (
     plain_keras,
     verification,
 )
+from keras_policies.legacy.base import codes, hints
 from keras_policies.legacy.base.errors import (
     Keras3ModelError,
     LegacyModelError,
@@ -56,7 +57,7 @@ class Converted:
         destination: str, the file that was written.
         source: `ModelDescription` of the legacy file.
         left_out: tuple of str, what of the model and of its training configuration is
-            not in the new file, each part with its reason.
+            not in the new file, each part with its reason and the attribute `code`.
         largest_difference: float, between the recorded outputs and those of the new
             file, opened in plain Keras; None if nothing was compared.
         allowed_difference: float, the largest that rounding explains, or None.
@@ -80,7 +81,7 @@ class Converted:
 
     destination: str
     source: ModelDescription
-    left_out: tuple[str, ...]
+    left_out: tuple[codes.LeftOut, ...]
     largest_difference: float | None
     allowed_difference: float | None = None
     graph_difference: float | None = None
@@ -109,6 +110,7 @@ class Converted:
     def as_dict(self) -> Config:
         """Return it as plain values for JSON, with the path of the source alone."""
         values = {name: vars(self)[name] for name in vars(self) if name != "source"}
+        values["left_out_codes"] = tuple(part.code for part in self.left_out)
         return {"path": self.source.path, **values}
 
 
@@ -185,7 +187,7 @@ def convert_model(
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
     scope = keras_internals.custom_object_scope(_also_as_saved(objects))
-    with located(source), scope, contextlib.ExitStack() as precision:
+    with located(source, code="KP504"), scope, contextlib.ExitStack() as precision:
         built = loading.rebuild(source, policy, options, weights, verify=True)
         if any(map(_is_narrowed, built.model.weights)):
             precision.enter_context(backend.in_float64())
@@ -200,15 +202,21 @@ def convert_model(
                 file.write_text(read_by.to_json(), encoding="utf-8")
             _save(built.model, written)
             proof = _proved(written, built, recorded, plain=plain)
-    notes = [*built.plan.report.notes, *made_in_code.unrecorded_policies(built.model)]
+    unrecorded = made_in_code.unrecorded_policies(built.model)
+    notes = [
+        *codes.left_out("KP610", built.other_policies),
+        *codes.left_out("KP611", built.plan.report.notes),
+        *codes.left_out("KP610", unrecorded),
+    ]
     if built.plan.reconstruction.layers:
-        notes.append(str(built.plan.reconstruction))
+        notes.append(codes.LeftOut(str(built.plan.reconstruction), "KP609"))
     if built.check is not None and built.check.other_losses:
-        notes.append(f"the losses that its layers add: {built.check.other_losses}")
+        lost = f"the losses that its layers add: {built.check.other_losses}"
+        notes.append(codes.LeftOut(lost, "KP604"))
     return Converted(
         destination=str(destination),
         source=description,
-        left_out=(*built.not_converted, *built.other_policies, *notes),
+        left_out=(*built.not_converted, *notes),
         largest_difference=proof.compared and proof.compared.difference,
         allowed_difference=proof.compared and proof.compared.allowed,
         graph_difference=built.check and built.check.difference,
@@ -292,7 +300,9 @@ def _as_numbers(
     """Return a recording with the numbers that a model takes for texts."""
     names, inputs = [name for name, _ in texts.sources], recorded.inputs
     if len(inputs) != len(names):
-        raise LegacyModelError(f"it takes {names}; recorded: {len(inputs)} inputs.")
+        raise LegacyModelError(
+            f"it takes {names}; recorded: {len(inputs)} inputs.", code="KP503"
+        )
     numbers = keras.tree.flatten(texts(dict(zip(names, inputs, strict=True))))
     return verification.Recording(numbers, recorded.outputs)
 
@@ -318,7 +328,8 @@ def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
             raise LegacyModelError(
                 "in plain Keras, the new file predicts something else: it differs by "
                 f"{share:.2g} of the largest output, allowed {allowed:.2g}.",
-                "plain=False (--no-plain) writes it as it is.",
+                f"{hints.PLAIN} writes it as it is.",
+                code="KP504",
             )
     return _Proof(difference=max(shares, default=0.0))
 
@@ -347,7 +358,8 @@ def verify_model(
     """
     recorded = verification.read(outputs)
     objects = checked_objects(custom_objects)
-    with located(path), keras_internals.custom_object_scope(_also_as_saved(objects)):
+    scope = keras_internals.custom_object_scope(_also_as_saved(objects))
+    with located(path, code="KP502"), scope:
         policy = checked_policy(dtype_policy)
         options = loading.checked_options(
             lost, signature, backends, safe_mode=safe_mode, texts=texts

@@ -7,12 +7,21 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base import hints
 from keras_policies.loss_scaling.loss_scale import LossScale, in_short
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters", "becomes"
+LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters"
+# Version of Keras in a file -> the releases of TensorFlow that have it; from 2.5 on,
+# both have one number. Source: tf.keras.__version__ of each.
+RELEASES = {
+    "2.1.6-tf": "1.9 to 1.12",
+    "2.2.4-tf": "1.13 to 2.1",
+    "2.3.0-tf": "2.2",
+    "2.4.0": "2.3 or 2.4",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +115,10 @@ class ModelDescription:
 
         text = io.StringIO()
         width = terminal.console().width
-        plain = terminal.console(width, file=text, force_jupyter=False)
-        plain.print(layer_table(self))
+        plain = terminal.console(
+            width=width, file=text, force_jupyter=False, force_terminal=False
+        )
+        plain.print(layer_table(self, width))
         return "\n".join([*summary(self), text.getvalue().rstrip("\n")])
 
     def _repr_html_(self) -> str:
@@ -141,37 +152,60 @@ def _layer_rows(description: ModelDescription) -> Iterator[tuple[str, ...]]:
         dtypes = dict.fromkeys((layer.compute_dtype, layer.variable_dtype))
         yield (
             layer.path,
-            layer.class_name,
+            layer.class_name + _change(layer),
             layer.policy or "-",
             ", ".join(dtype or "-" for dtype in dtypes),
             f"{layer.parameters:,}",
-            layer.becomes or "missing",
         )
 
 
-def layer_table(description: ModelDescription) -> "Table | str":
-    """Return a table of the layers."""
-    # Imported here: JSON needs no tables.
-    from rich.table import Table
+def _change(layer: LayerDescription) -> str:
+    """Return what follows the class in the table, if it changes."""
+    if layer.becomes in (layer.class_name, None):
+        return "" if layer.becomes else " is missing"
+    is_class = " " not in layer.becomes  # and not "rebuilt from its bytecode"
+    return f" becomes {layer.becomes}" if is_class else f" is {layer.becomes}"
 
-    from keras_policies._common import terminal
+
+def layer_table(description: ModelDescription, width: int) -> "Table | str":
+    """Return a table of the layers, of at most `width` characters."""
+    from keras_policies._common import terminal  # here: JSON needs no tables
 
     if not description.layers:
         return "subclassed: its layers come from your code"
-    table = Table(
-        title=terminal.escape(f"{description.class_name} {description.name!r}")
+    return terminal.table(
+        LAYER_HEADINGS,
+        [*_layer_rows(description)],
+        width,
+        wrapped=(1, 3),
+        numbers=("parameters",),
+        styles=["" if each.becomes else "bold yellow" for each in description.layers],
+        title=f"{description.class_name} {description.name!r}",
     )
-    for heading in LAYER_HEADINGS:
-        justify = "right" if heading == "parameters" else "left"
-        table.add_column(heading, justify=justify, overflow="fold")
-    for row in _layer_rows(description):
-        table.add_row(*map(terminal.escape, row))
-    return table
+
+
+def release(written_by: str) -> str:
+    """Return the release of TensorFlow that wrote a file, whatever the file records.
+
+    Example:
+        >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.9.0")
+        ('TensorFlow 2.4.4', 'TensorFlow 2.3 or 2.4', 'TensorFlow 2.9')
+        >>> release("Keras 2.3.1")  # without TensorFlow
+        'Keras 2.3.1'
+    """
+    version = written_by.removeprefix("Keras ")
+    numbers = version.split(".")
+    if version in RELEASES:
+        return f"TensorFlow {RELEASES[version]}"
+    if version != written_by and numbers[0] == "2" and int(numbers[1]) >= 5:
+        return f"TensorFlow 2.{numbers[1]}"
+    return written_by
 
 
 def summary(description: ModelDescription) -> Iterator[str]:
     """Yield lines about the model as a whole."""
-    yield f"{description.path}: {description.format}, {description.written_by}"
+    written_by = release(description.written_by)
+    yield f"{description.path}: {description.format}, {written_by}"
     if not description.records_policies:
         yield "policy: not recorded: this release wrote only the dtypes of variables"
     else:
@@ -192,5 +226,5 @@ def summary(description: ModelDescription) -> Iterator[str]:
         yield f"loss scale: {in_short(description.loss_scale)} ({kept})"
     yield f"parameters: {description.parameters:,}"
     if description.missing:
-        yield f"missing: {', '.join(description.missing)} (pass --custom-objects)"
+        yield f"missing: {', '.join(description.missing)} (pass {hints.CUSTOM_OBJECTS})"
     yield from (f"note: {note}" for note in description.notes)

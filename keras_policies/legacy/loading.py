@@ -149,6 +149,7 @@ def load_model(
                 "written by Keras 3; dtype_policy is for legacy models.",
                 "Load it without, and set the dtype_policy of its layers.",
                 path=filepath,
+                code="KP103",
             ) from None
     else:
         for notice in notices.notices(built):
@@ -272,7 +273,7 @@ def rebuild(
         _, first = min(problems, key=lambda problem: problem[0])
         problem = _about_signature(first, legacy, options.signature)
         if not (problem.hint or isinstance(problem, errors.LimitError)):
-            problem.hint = hints.load_weights_into_code(legacy.path)
+            problem.hint = str(hints.load_weights_into_code(legacy.path))
         raise problem from problem.__cause__
 
 
@@ -291,7 +292,7 @@ def _about_signature(
     name = "" if signature is None else f" {signature!r}"
     problem.layer, problem.reason = None, f"{function}{name}: {problem.reason}"
     if others and not problem.hint:
-        listed = " or ".join(f"signature={name!r}" for name in others[:OTHERS])
+        listed = " or ".join(str(hints.signature(name)) for name in others[:OTHERS])
         problem.hint = f"Pass {listed} to open another function of the file."
     return problem
 
@@ -354,6 +355,7 @@ def load_weights(
             f"the model {model.name!r} has no weights yet.",
             "Call it on a batch, or model.build(input_shape), first.",
             path=path,
+            code="KP402",
         )
     sources.check_meant(path, weights=True)
     with (

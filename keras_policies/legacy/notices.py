@@ -1,9 +1,10 @@
 """The warnings about a model that was opened."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import keras
 
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.comparison import Check
 
@@ -25,7 +26,7 @@ def notices(built: Built) -> Iterator[str]:
     if texts and keras.backend.backend() != "tensorflow":
         yield (
             "these inputs are texts, which Keras computes with TensorFlow alone: "
-            f"{texts}. To call the model, pass texts='outside' (--texts outside), or "
+            f"{texts}. To call the model, pass {hints.OUTSIDE}, or "
             "set KERAS_BACKEND=tensorflow before Keras is imported."
         )
     if built.other_policies:
@@ -35,7 +36,7 @@ def notices(built: Built) -> Iterator[str]:
         )
 
 
-def _check_notices(check: Check, not_converted: list[str]) -> Iterator[str]:
+def _check_notices(check: Check, not_converted: Sequence[str]) -> Iterator[str]:
     if check.difference is None:
         yield f"{check}."
     if check.dropouts:

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_policies._common.text import without_tracers
 from keras_policies._common.types import Config, Path
 from keras_policies.diagnostics import hardware
 from keras_policies.legacy import plain_keras
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.build import explanations
@@ -22,7 +24,7 @@ TOLERANCES = {"bfloat16": 5e-2, "float16": 1e-2}
 TOLERANCE = 1e-3
 RECORD = 'Record it with np.savez("outputs.npz", x_0=x, y_0=model.predict(x))'
 TEXTS = "U"  # the kind of NumPy's dtypes of texts
-PLAIN = "plain=False (--no-plain) writes the file without asking plain Keras."
+PLAIN = hints.Hint("{} writes the file without asking plain Keras.", (hints.PLAIN,))
 Predict = Callable[[list[Array]], list[Array]]
 
 
@@ -38,7 +40,7 @@ def read(path: Path) -> Recording:
 
     Arrays of other names are ignored.
     """
-    with located(path):
+    with located(path, code="KP503"):
         try:
             check_regular(path)
             arrays = _arrays(path)
@@ -108,20 +110,20 @@ def compare(
     if inputs not in (None, count):
         names = ", ".join(f"x_{number}" for number in range(count))
         reason = f"its number of inputs is {inputs}; recorded: {names}."
-        raise LegacyModelError(reason)
+        raise LegacyModelError(reason, code="KP503")
     if lacks_texts(recorded.inputs):
         raise LegacyModelError(
             "the recorded inputs are texts, which Keras 3 takes on the TensorFlow "
             "backend alone.",
-            "Verify it there (KERAS_BACKEND=tensorflow), or pass texts='outside' "
-            "(--texts outside).",
+            f"Verify it there (KERAS_BACKEND=tensorflow), or pass {hints.OUTSIDE}.",
+            code="KP306",
         )
     predicted = predict(recorded.inputs)
     shapes = [item.shape for item in predicted]
     expected = [item.shape for item in recorded.outputs]
     if shapes != expected:
         reason = f"it predicts the shapes {shapes}, recorded: {expected}."
-        raise LegacyModelError(reason)
+        raise LegacyModelError(reason, code="KP502")
     pairs = enumerate(zip(predicted, recorded.outputs, strict=True))
     compared = [_comparison(*pair, share, f"y_{number}") for number, pair in pairs]
     for difference, allowed in compared:
@@ -130,6 +132,7 @@ def compare(
                 "it predicts something else: the largest difference from the recorded "
                 f"outputs is {difference:.3g}, allowed {allowed:.3g}.",
                 _machine_at_fault(share),
+                code="KP502",
             )
     return max(compared, key=lambda item: item.difference / (item.allowed or 1.0))
 
@@ -163,10 +166,12 @@ def in_plain(
             0
         ]
     except plain_keras.PlainKerasError as error:
-        is_about_inputs = predicts and not isinstance(
-            error, plain_keras.ProcessEndedError
-        )
-        raise LegacyModelError(f"{error}.", "" if is_about_inputs else PLAIN) from error
+        has_ended = isinstance(error, plain_keras.ProcessEndedError)
+        raise LegacyModelError(
+            f"{without_tracers(str(error))}.",
+            "" if predicts and not has_ended else PLAIN,
+            code="KP003" if has_ended else "KP504",
+        ) from error
 
 
 def lacks_texts(inputs: Iterable[Array]) -> bool:
@@ -195,5 +200,6 @@ def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Compar
             f"nothing can be proven: the recorded {name} varies by {spread:.3g} "
             f"between its rows, and {allowed:.3g} is allowed for rounding.",
             "Record outputs for inputs that differ more, or convert without comparing.",
+            code="KP503",
         )
     return Comparison(float(np.max(np.abs(actual.astype("float64") - exact))), allowed)

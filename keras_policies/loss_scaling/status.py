@@ -16,7 +16,7 @@ from keras_policies.policies.policy import Policy
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """What the loss of a model is multiplied by."""
+    """The factor that a model's loss is multiplied by."""
 
     rule: LossScale | None  # how the scale moves; None if the loss is not scaled
     value: float | None  # the scale of the next step (unitless)

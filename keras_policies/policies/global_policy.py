@@ -44,7 +44,7 @@ def global_policy() -> keras.DTypePolicy:
 
     A policy that stock code set is returned as the `Policy` of that name, with the
     loss scale that stock Keras would use. A `DTypePolicyMap` or a quantized policy
-    has no such `Policy`, and is returned as it is.
+    has no such `Policy` and is returned unchanged.
 
     Example:
     >>> global_policy()

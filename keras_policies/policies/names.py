@@ -24,6 +24,7 @@ NAMES = {
     "infer": Dtypes(None, None),
     "infer_with_float32_vars": Dtypes(None, "float32"),
 }
+STOCK_DTYPES = "float16", "bfloat16", "float32", "float64"
 ALIASES = {
     "_infer": "infer",
     "infer_float32_vars": "infer_with_float32_vars",

@@ -470,7 +470,7 @@ def test_code_in_a_file_is_refused_with_the_name_of_the_layer(tmp_path):
     path = file_with(tmp_path, written(lambda x: helper_of_2019(x)))  # noqa: F821
     with pytest.raises(LegacyModelError, match="the layer 'twice'") as caught:
         load_model(path)
-    assert ("safe_mode=False (--unsafe)" in str(caught.value)) == RUNS
+    assert ("safe_mode=False" in str(caught.value)) == RUNS
     assert "custom_objects={'twice': function}" in str(caught.value)
 
 

@@ -292,7 +292,7 @@ def test_the_error_of_a_loop_says_what_to_do(of):
     found = Report(missing_ops=(("While", "rnn/while"),))
     with pytest.raises(LegacyModelError, match="how many rounds a While has") as caught:
         found.raise_if_missing("model", has_missing=True)
-    told = "lost='refuse' (--lost refuse), the error names each"
+    told = "lost='refuse', the error names each"
     assert told in str(caught.value)
     with pytest.raises(LegacyModelError, match="does not have:\n  Cell"):
         load_model(of("2.15.1/own_cell").model, lost="refuse")

@@ -39,6 +39,7 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
         "path": GOOD,
         "status": "converted",
         "error": None,
+        "code": None,
         "destination": str(targets[1]),
         "left_out": (),
         "largest_difference": None,
@@ -48,6 +49,7 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
         "plain_difference": None,
         "not_plain": "it was not asked for",
         "texts": None,
+        "left_out_codes": (),
     }
     assert bad.as_dict().keys() == good.as_dict().keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["1.keras"]

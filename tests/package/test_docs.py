@@ -144,7 +144,7 @@ def test_python_files_named_in_a_text_exist(text):
         assert any(path.as_posix().endswith(f"/{name}") for path in SOURCES), name
 
 
-@pytest.mark.parametrize("command", ["inspect", "convert", "verify"])
+@pytest.mark.parametrize("command", ["inspect", "convert", "verify", "code", "diff"])
 def test_the_command_line_page_has_every_option(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main([command, "--help"])

@@ -68,7 +68,7 @@ def quantize(model, mode):
         model.get_layer(name).quantize(mode)
 
 
-@pytest.mark.slow("quantizing")
+@pytest.mark.slow("quantizing", each_backend=True)
 def test_int8_does_not_go_with_float16(models):
     for model in models:
         if model.get_layer("last").compute_dtype == "float16":
@@ -79,7 +79,7 @@ def test_int8_does_not_go_with_float16(models):
     same(*models)
 
 
-@pytest.mark.slow("quantizing")
+@pytest.mark.slow("quantizing", each_backend=True)
 @pytest.mark.parametrize("mode", MODES)
 def test_quantized(models, mode):
     for model in models:

@@ -143,7 +143,7 @@ WITH_OTHERS = {
     *("HashedCrossing", "Hashing", "IntegerLookup", "STFTSpectrogram"),
     *("StringLookup", "TextVectorization"),
 }
-SLOW = pytest.mark.slow("Keras makes it with TensorFlow or SciPy")
+SLOW = pytest.mark.slow("Keras makes it with TensorFlow or SciPy", each_backend=True)
 
 
 @pytest.mark.parametrize(

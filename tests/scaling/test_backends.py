@@ -11,6 +11,7 @@ from keras_policies._common import memory as aligned
 from keras_policies.backends import NAMES
 from keras_policies.backends.protocol import Backend
 from keras_policies.backends.running import backend
+from keras_policies.loss_scaling.gradients import in_dtypes_of
 
 BACKEND = keras.backend.backend()
 on_torch = pytest.mark.skipif(BACKEND != "torch", reason="`.grad` is torch's")
@@ -62,6 +63,19 @@ def test_a_new_backend_has_only_gradients_to_write():
     with stub.read_once(lambda: [variable]):
         assert stub.place(np.ones(2)).tolist() == [1.0, 1.0]
     assert stub.zeros((2, 1), np.dtype("float16")).tolist() == [[0.0], [0.0]]
+
+
+def test_gradients_are_cast_to_the_dtypes_of_their_variables():
+    variables = [keras.Variable([1.0, 2.0], dtype=d) for d in ("float32", "float16")]
+    gradients = [ops.convert_to_tensor([8.0, 2.0**-24], "float16"), None]
+    half, nothing = in_dtypes_of(variables, gradients)
+    assert keras.backend.standardize_dtype(half.dtype) == "float32"
+    assert ops.convert_to_numpy(half).tolist() == [8.0, 2.0**-24]
+    assert nothing is None
+    full = ops.convert_to_tensor([8.0, 1e-3], "float32")
+    same, cast = in_dtypes_of(variables, [full, full])
+    assert same is full
+    assert keras.backend.standardize_dtype(cast.dtype) == "float16"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])

@@ -1,4 +1,4 @@
-"""What the pictures have in common: a figure, colours, labels, the range of float16."""
+"""Shared by the pictures: figures, colours, labels, the range of float16."""
 
 import io
 import math

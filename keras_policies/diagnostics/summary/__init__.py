@@ -1,4 +1,4 @@
-"""What the policies of a model are, and which of its numerics are at risk.
+"""A model's policies, layer by layer, and the risks of its numerics.
 
 `rows` collects the facts, layer by layer; `risks` has the warnings; `printing` turns
 them into text; `overflow` runs the model.

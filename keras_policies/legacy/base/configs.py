@@ -279,6 +279,7 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
                 "some may be in another model, too, or in an attribute, and tf.keras "
                 "cannot open it either.",
                 "Build the model in code, and assign what h5py finds in the file.",
+                code="KP402",
             )
         pairs = zip(sorted(counters), same_class, strict=False)
         found |= {stored_name: layer for (_, stored_name), layer in pairs}

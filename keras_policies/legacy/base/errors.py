@@ -3,9 +3,10 @@
 import contextlib
 import os
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_policies._common.text import printable
+from keras_policies.legacy.base.hints import Hint
 
 # Errors of Python, h5py and numpy for values of an unexpected kind.
 UNEXPECTED = (
@@ -13,7 +14,9 @@ UNEXPECTED = (
     *(OSError, RuntimeError, TypeError, ValueError),
 )
 FilePath = str | os.PathLike[str]
-COPY_AGAIN = "Copy the file again; if tf.keras opens it, report this error."
+COPY_AGAIN = Hint(
+    "Copy the file again; if tf.keras opens it, report this error.", code="KP105"
+)
 
 
 class LegacyModelError(ValueError):
@@ -29,6 +32,8 @@ class LegacyModelError(ValueError):
         layer: str, the path of the layer in its model, or None if it concerns none.
         suspects: names of classes of Keras that layers of the file also have, and that
             may be another class there.
+        code: str, stable for each kind of error, such as `"KP101"`, which the command
+            `keras-policies explain` explains; by default, that of the class or hint.
 
     Example:
         >>> try:
@@ -40,33 +45,43 @@ class LegacyModelError(ValueError):
         there is no such file or folder.
     """
 
+    CODE: ClassVar[str] = ""
+
     def __init__(
         self,
         reason: str,
-        hint: str = "",
+        hint: str | Hint = "",
         *,
         path: FilePath | None = None,
         layer: str | None = None,
         suspects: Collection[str] = (),
+        code: str = "",
     ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.hint = hint
+        self.hint = str(hint)
+        self.code = code or self.CODE or (hint.code if isinstance(hint, Hint) else "")
         self.path = path
         self.layer = layer
         self.suspects = frozenset(suspects)
 
-    def __str__(self) -> str:
-        file = [] if self.path is None else [str(self.path)]
-        layer = [] if self.layer is None else [f"the layer {self.layer!r}"]
-        message = ": ".join([*file, *layer, self.reason])
+    @property
+    def problem(self) -> str:
+        """str, the message without the path."""
+        layer = "" if self.layer is None else f"the layer {self.layer!r}: "
         between = "\n" if "\n" in self.reason else " "
-        message = f"{message}{between}{self.hint}" if self.hint else message
-        return printable(message)
+        hint = f"{between}{self.hint}" if self.hint else ""
+        return printable(f"{layer}{self.reason}{hint}")
+
+    def __str__(self) -> str:
+        file = "" if self.path is None else printable(f"{self.path}: ")
+        return f"{file}{self.problem}"
 
 
 class Keras3ModelError(LegacyModelError):
     """A file of Keras 3 was given to a reader of legacy files."""
+
+    CODE = "KP103"
 
     def __init__(self, path: FilePath | None = None) -> None:
         super().__init__(
@@ -79,12 +94,16 @@ class Keras3ModelError(LegacyModelError):
 class MissingFileError(LegacyModelError, FileNotFoundError):
     """There is no file or folder at the path."""
 
+    CODE = "KP101"
+
 
 class LimitError(LegacyModelError):
     """A file asks for more than its size explains.
 
     Nothing else is tried then: `attempt` passes over other errors, and raises this one.
     """
+
+    CODE = "KP201"
 
 
 class attempt(contextlib.suppress):  # noqa: N801 (as in contextlib)
@@ -102,13 +121,16 @@ def check_version(version: str) -> None:
 
 
 @contextlib.contextmanager
-def located(path: FilePath | None = None, layer: str | None = None) -> Iterator[None]:
-    """Add the file and the layer's path to a `LegacyModelError` without them."""
+def located(
+    path: FilePath | None = None, layer: str | None = None, code: str = ""
+) -> Iterator[None]:
+    """Add file, layer path and the code of a stage to an error without them."""
     try:
         yield
     except LegacyModelError as error:
         error.path = path if error.path is None else error.path
         error.layer = layer if error.layer is None else error.layer
+        error.code = error.code or code
         raise
 
 
@@ -120,7 +142,7 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
     more ways than anyone can list. `part` is one of the file, `"training_config"`. An
     ImportError passes: a missing package is not the fault of the file.
     """
-    with located(path):
+    with located(path, code="KP105"):
         try:
             yield
         except (LegacyModelError, ImportError):

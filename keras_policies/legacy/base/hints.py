@@ -1,35 +1,14 @@
 """Hints that several errors give: what the user can do."""
 
 import contextvars
+import dataclasses
+import shlex
+from typing import NamedTuple
 
-from keras_policies.legacy.base.errors import FilePath
+from keras_policies._common.types import Path
 
 # Whether hints name options of the command line instead of arguments.
 _names_options = contextvars.ContextVar("names_options", default=False)
-
-TENSORFLOW = (
-    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is. "
-    "Texts that are inputs need none with texts='outside' (--texts outside)."
-)
-BUILD_LOOKUPS = (
-    "Build the model in code, with keras.layers.StringLookup for its tables, and call "
-    "keras_policies.load_weights."
-)
-GIVE_LOST_CLASSES = (
-    "Write the classes of these layers again, and pass them as custom_objects "
-    "(--custom-objects); with lost='refuse' (--lost refuse), the error names each that "
-    "is lost."
-)
-PASS_WEIGHTS = 'Pass the file with its weights: weights="weights.h5" (--weights).'
-TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
-
-
-def load_weights_into_code(path: FilePath) -> str:
-    """Return the hint for a file that has weights, but no model to rebuild."""
-    return (
-        "Build the model in code, and call "
-        f"keras_policies.load_weights(model, {str(path)!r})."
-    )
 
 
 def name_options() -> None:
@@ -37,20 +16,91 @@ def name_options() -> None:
     _names_options.set(True)
 
 
-def custom_object(name: str, value: str = "...") -> str:
+class Argument(NamedTuple):
+    """An argument in Python and on the command line; as text, what the user types."""
+
+    python: str
+    shell: str
+
+    def __str__(self) -> str:
+        return self.shell if _names_options.get() else self.python
+
+
+BACKENDS = Argument("backends=('jax', 'torch')", "--backends jax,torch")
+CUSTOM_OBJECTS = Argument("custom_objects", "--custom-objects")
+NUMBERS = Argument("lost='numbers'", "--lost numbers")
+OUTSIDE = Argument("texts='outside'", "--texts outside")
+OVERWRITE = Argument("overwrite=True", "--overwrite")
+PLAIN = Argument("plain=False", "--no-plain")
+REFUSE = Argument("lost='refuse'", "--lost refuse")
+UNSAFE = Argument("safe_mode=False", "--unsafe")
+UNVERIFIED = Argument("verify=False", "load_model(..., verify=False) in Python")
+WEIGHTS = Argument('weights="weights.h5"', "--weights weights.h5")
+
+
+def signature(name: str) -> Argument:
+    """Return the argument that names a signature."""
+    return Argument(f"signature={name!r}", f"--signature {shlex.quote(name)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Hint:
+    """What the user can do, with the code of the errors that give this hint.
+
+    Args:
+        text: a sentence, with `{}` in the place of each argument.
+        arguments: what the user has to type.
+        code: a key of `codes.CODES`, or `""`.
+    """
+
+    text: str
+    arguments: tuple[Argument, ...] = ()
+    code: str = ""
+
+    def __str__(self) -> str:
+        return self.text.format(*self.arguments) if self.arguments else self.text
+
+
+TENSORFLOW = Hint(
+    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is. "
+    "Texts that are inputs need none with {}.",
+    (OUTSIDE,),
+    "KP403",
+)
+BUILD_LOOKUPS = Hint(
+    "Build the model in code, with keras.layers.StringLookup for its tables, and call "
+    "keras_policies.load_weights.",
+    code="KP305",
+)
+GIVE_LOST_CLASSES = Hint(
+    "Write the classes of these layers again, and pass them ({}); with {}, the error "
+    "names each that is lost.",
+    (CUSTOM_OBJECTS, REFUSE),
+)
+PASS_WEIGHTS = Hint("Pass the file with its weights: {}.", (WEIGHTS,), "KP106")
+TRUST = Hint("If you trust where it came from, pass {}.", (UNSAFE,), "KP202")
+
+
+def load_weights_into_code(path: Path) -> Hint:
+    """Return the hint for a file that has weights, but no model to rebuild."""
+    call = f"keras_policies.load_weights(model, {str(path)!r})"
+    return Hint(f"Build the model in code, and call {call}.", code="KP104")
+
+
+def custom_object(name: str, value: str = "...") -> Argument:
     """Return the argument with which a user passes a class or a function by name.
 
     `value` stands for the object.
 
     Example:
-        >>> custom_object("Scale")
+        >>> str(custom_object("Scale"))
         "custom_objects={'Scale': ...}"
     """
-    if _names_options.get():
-        return f"--custom-objects {name}=MODULE:NAME"
-    return f"custom_objects={{{name!r}: {value}}}"
+    shell = f"--custom-objects {shlex.quote(name)}=MODULE:NAME"
+    return Argument(f"custom_objects={{{name!r}: {value}}}", shell)
 
 
-def pass_custom_object(name: str) -> str:
+def pass_custom_object(name: str) -> Hint:
     """Return the hint to pass a class or a function by name."""
-    return f"Pass a class of your own: {custom_object(name)}."
+    argument = custom_object(name)
+    return Hint("Pass a class of your own: {}.", (argument,), "KP303")

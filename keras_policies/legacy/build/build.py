@@ -15,7 +15,7 @@ import keras
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base import hints
+from keras_policies.legacy.base import codes, hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.build import (
@@ -47,7 +47,8 @@ class Built(NamedTuple):
 
     model: keras.Model
     plan: Plan
-    not_converted: list[str]  # parts of the model and its training, each with a reason
+    # Parts of the model and its training, each with a reason.
+    not_converted: list[codes.LeftOut]
     other_policies: list[str]  # layers, each with its policy and the recorded one
     lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
     check: Check | None = None  # with the graph in the file; None if not asked for
@@ -67,7 +68,8 @@ def build(
     ranks = keras_internals.checking_shapes(budget.check_rank)
     given = keras_internals.noting_given_dtypes()
     turns = keras_internals.seeing_early_calls()
-    with located(legacy.path), blank, ranks, given, turns:
+    stage = located(legacy.path, code="KP401")
+    with stage, blank, ranks, given, turns:
         _check_texts(plan)
         model, built = _make(plan)
         with corrupt(legacy.path):
@@ -98,12 +100,17 @@ def build(
             f"{name!r}, whose result is used by its shape alone"
             for name in built.unused
         )
-        of_file = *legacy.not_converted, *plan.report.not_converted
-        not_converted = [*of_file, *unused, *added, *always, *regularized]
+        not_converted = [
+            *codes.left_out("KP601", legacy.not_converted),
+            *codes.left_out("KP608", (*plan.report.not_converted, *unused)),
+            *codes.left_out("KP607", added),
+            *codes.left_out("KP605", (*always, *regularized)),
+        ]
         if not plan.reconstruction.copied:  # or the summary says so
-            not_converted += _untied(pairs)
+            not_converted += codes.left_out("KP606", _untied(pairs))
         if compile:
-            not_converted += compiling.compile_model(model, plan, pairs)
+            problems = compiling.compile_model(model, plan, pairs)
+            not_converted += codes.left_out("KP605", problems)
     return Built(
         model=model,
         plan=plan,
@@ -135,8 +142,9 @@ def _check_texts(plan: Plan) -> None:
             "it returns texts, which are looked up by "
             f"{', '.join(plan.reconstruction.texts)}, "
             f"and {keras.backend.backend()} has no texts.",
-            "Pass lost='numbers' (--lost numbers) for the numbers of these texts, or a "
-            "signature without them, or set KERAS_BACKEND=tensorflow.",
+            f"Pass {hints.NUMBERS} for the numbers of these texts, or a signature "
+            "without them, or set KERAS_BACKEND=tensorflow.",
+            code="KP306",
         )
 
 
@@ -174,7 +182,7 @@ def _hint_about(layer: str | None, plan: Plan) -> str:
     name = plan.reconstruction.layers.get(layer or "", NO_CLASS)
     is_lost = name not in (NO_CLASS, *classes.GRAPHS)
     is_lost &= not classes.is_in("keras.layers", name)
-    return hints.pass_custom_object(name) if is_lost else ""
+    return str(hints.pass_custom_object(name)) if is_lost else ""
 
 
 def _built(

@@ -50,12 +50,12 @@ class OpCall(keras_internals.LayerCall):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the counterpart, and name the operations that it makes."""
-        with located(layer=self.path):
+        with located(layer=self.path, code="KP302"):
             result = self._call_counterpart(args, kwargs)
             outputs = list(result) if isinstance(result, tuple) else [result]
         sources = _sources([args, kwargs])
         if self.is_output:
-            with located(layer=self.path):
+            with located(layer=self.path, code="KP302"):
                 outputs = [as_output(output, sources) for output in outputs]
         self._name_operations(outputs, sources)
         return self.noted(tuple(outputs) if isinstance(result, tuple) else outputs[0])
@@ -188,7 +188,7 @@ class LambdaCall(keras_internals.LayerCall):
 
     def run(self, inputs: Any) -> Any:
         """Return the outputs of the function for some tensors."""
-        with located(layer=self.path):
+        with located(layer=self.path, code="KP304"):
             taken = keras.tree.map_structure(self._cast, inputs)
             taken = tuple(taken) if isinstance(taken, list) else taken
             outputs = Run(self.program, [taken]).outputs()

@@ -49,7 +49,9 @@ def fitting(
     reason = f"several objects of the checkpoint fit the model: {names}."
     if not fitted:
         reason = f"no object of the checkpoint fits the model: {names}."
-    raise LegacyModelError(reason, f"Pass the one you mean, as root={names[-1]!r}.")
+    raise LegacyModelError(
+        reason, f"Pass the one you mean, as root={names[-1]!r}.", code="KP109"
+    )
 
 
 def with_layer_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:

@@ -183,8 +183,10 @@ class Comparison:
                     f"its signature {SERVING!r} gives other numbers than the functions "
                     f"of its layers (by {share:.1g} of the largest). Most likely a "
                     "layer reads the mask of its input, which they do not have.",
-                    f"Pass signature={SERVING!r} for what it does, or the classes as "
-                    "custom_objects; verify=False opens it as its functions are.",
+                    f"Pass {hints.signature(SERVING)} for what it does, or the classes "
+                    f"({hints.CUSTOM_OBJECTS}); {hints.UNVERIFIED} opens it as its "
+                    "functions are.",
+                    code="KP501",
                 )
             try:
                 first = self._first_difference(inputs, nest)
@@ -261,6 +263,7 @@ class Comparison:
                     f"file records {losses}.",
                     f"Pass your own: {hints.custom_object(name)}.",
                     suspects=[name],
+                    code="KP501",
                 )
 
     def _nest(self, inputs: Sequence[Array]) -> Nest:
@@ -336,9 +339,10 @@ def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
     where = f" The first layer that differs is {path!r}." if path else ""
     return LegacyModelError(
         f"it was rebuilt, but not as it was: it gives {what}.{where}",
-        "Pass its classes as custom_objects, or write it in code and load its weights; "
-        "verify=False opens it as it is.",
+        f"Pass its classes ({hints.CUSTOM_OBJECTS}), or write it in code and load its "
+        f"weights; {hints.UNVERIFIED} opens it as it is.",
         suspects=own_classes.stock_names(layer),
+        code="KP501",
     )
 
 

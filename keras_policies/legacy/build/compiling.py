@@ -12,6 +12,7 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base import hints, trees
+from keras_policies.legacy.base.codes import LeftOut, left_out
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import (
     LegacyModel,
@@ -52,7 +53,8 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
             if model.compiled
             else "the model is not compiled"
         )
-        return [f"{training.unreadable('training_config', error)}: {left}"]
+        problem = f"{training.unreadable('training_config', error)}: {left}"
+        return [LeftOut(problem, "KP601")]
 
 
 def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
@@ -71,12 +73,13 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         every_metric = (*(training.by_number(m, fitting.losses) for m in every_metric),)
     metrics, weighted_metrics = (objectives.metrics(m, outputs) for m in every_metric)
     not_converted = [
-        *objectives.not_converted,
+        *left_out("KP602", objectives.not_converted),
         *overridden(plan.legacy, training=False),
         *_trained_otherwise(model, plan.legacy),
     ]
     if has_lost_a_loss:  # or it would silently learn nothing, or something else
-        not_converted.append("so the model is not compiled, as it lacks a loss")
+        problem = "so the model is not compiled, as it lacks a loss"
+        not_converted.append(LeftOut(problem, "KP602"))
     if optimizer is None or has_lost_a_loss:
         return not_converted
     weights = fitting.loss_weights if losses is not None else None
@@ -110,7 +113,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         restore_loss_scale(model.optimizer, plan.legacy.optimizer)
     return [
         *not_converted,
-        *(f"the optimizer's state: {problem}" for problem in problems),
+        *left_out("KP603", (f"the optimizer's state: {each}" for each in problems)),
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import keras
 
+from keras_policies._common.text import without_tracers
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
@@ -38,7 +39,8 @@ def whole_tracebacks() -> Iterator[None]:
 def innermost(error: BaseException) -> str:
     """Return the error of a layer that Keras has wrapped, cut, without a full stop."""
     error = _root(error)
-    return f"{type(error).__name__}: {error}"[: limits.TOLD_MESSAGE].rstrip(".: ")
+    text = without_tracers(f"{type(error).__name__}: {error}")
+    return text[: limits.TOLD_MESSAGE].rstrip(".: ")
 
 
 def _root(error: BaseException) -> BaseException:
@@ -67,7 +69,7 @@ def _class_of(error: BaseException) -> str | None:
     return None
 
 
-def _hint(reason: str) -> str:
+def _hint(reason: str) -> str | hints.Hint:
     if "requires TensorFlow" in reason:
         return hints.TENSORFLOW
     refused = next((match for item in REFUSED if (match := item.search(reason))), None)

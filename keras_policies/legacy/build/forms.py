@@ -25,6 +25,7 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.build.makers import Maker
 from keras_policies.legacy.ops.nn_convolutions import averaged
@@ -169,6 +170,7 @@ def _refusal(how: str) -> LegacyModelError:
     return LegacyModelError(
         f"it is called {how} and plain Keras computes it wrongly on some backend.",
         "Build the model in code, and call load_weights.",
+        code="KP404",
     )
 
 
@@ -317,9 +319,9 @@ def _check_attention(layer: keras.Layer, shapes: list[Shape]) -> None:
             raise LegacyModelError(
                 "its class is MultiHeadAttention, and on TensorFlow Keras adds the "
                 f"bias in it, of the shape {biased}, along the wrong axis.",
-                "Pass backends=('jax', 'torch') (--backends jax,torch) if the model is "
-                "not for TensorFlow.",
+                f"Pass {hints.BACKENDS} if the model is not for TensorFlow.",
                 suspects={"MultiHeadAttention"},
+                code="KP404",
             )
 
 

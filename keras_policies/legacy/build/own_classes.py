@@ -14,6 +14,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.build import (
     explanations,
@@ -35,8 +36,8 @@ def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
         change = f"The file does not record them: give them defaults in {name}."
     return LegacyModelError(
         f"{name} cannot be made from its config, with {sorted(config)}: {reason}.",
-        f"{change} If the model had another class, pass that one in custom_objects "
-        "(--custom-objects).",
+        f"{change} If the model had another class, pass that one "
+        f"({hints.CUSTOM_OBJECTS}).",
     )
 
 

@@ -16,6 +16,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.build.makers import Maker
@@ -28,9 +29,11 @@ ALWAYS = "StringLookup", "TextVectorization"  # read texts, whatever the config 
 RESHAPES = {"ExpandDims", "Flatten", "Reshape", "Squeeze"}  # in Keras, and in `tf`
 RESHAPES |= {"expand_dims", "reshape", "squeeze"}
 ONE = (), (1,)  # shapes of single texts, without the batch
-HINT = (
-    "Pass a signature that takes numbers, or leave texts='outside' out and set "
-    "KERAS_BACKEND=tensorflow."
+HINT = hints.Hint(
+    "Pass a signature that takes numbers, or leave {} out and set "
+    "KERAS_BACKEND=tensorflow.",
+    (hints.OUTSIDE,),
+    "KP306",
 )
 
 
@@ -115,7 +118,9 @@ class TextCuts:
         if not (any(feed.layer for feed in feeds) or (is_root and texts)):
             return keras.Model(inputs, outputs, **options)
         if not feeds:
-            raise LegacyModelError("nothing reads its inputs, which are texts.")
+            raise LegacyModelError(
+                "nothing reads its inputs, which are texts.", code="KP306"
+            )
         made_by = _made_by(outputs)
         if any(keras_internals.maker_of(x) in made_by for x in texts):
             is_output = any(x.dtype == STRING for x in keras.tree.flatten(outputs))
@@ -234,7 +239,7 @@ class _TextCall(keras_internals.LayerCall):
         if any(x.dtype == STRING for x in texts):
             if len(texts) != 1:
                 raise unreadable("a layer called on several tensors, or of any shape,")
-            with located(layer=self.name):
+            with located(layer=self.name, code="KP306"):
                 return self.noted(self.cuts.read(texts[0], self.name, 0, self._layer()))
         return self.noted(self._stock(*args, **kwargs))
 
@@ -256,7 +261,7 @@ class _PartCall(keras_internals.LayerCall):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model, on new inputs in place of texts."""
         tensors = keras.tree.flatten([args, kwargs])
-        with located(layer=self.name):
+        with located(layer=self.name, code="KP306"):
             if len(tensors) != self.count:
                 raise unreadable(type(self.model).__name__)
             new = [
@@ -331,7 +336,7 @@ def _check_readers(layers: Sequence[Config]) -> None:
         name = layer["config"].get("op", layer["class_name"])
         reads = _is_text_layer(layer) or is_program(layer) or takes_texts(layer)
         if texts & taken and not reads and name.rpartition(".")[2] not in RESHAPES:
-            with located(layer=layer["name"]):
+            with located(layer=layer["name"], code="KP306"):
                 raise unreadable(name)
 
 

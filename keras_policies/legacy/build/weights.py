@@ -19,7 +19,7 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
 from keras_policies.legacy.build import (
     cudnn,
@@ -40,6 +40,7 @@ SKIPPING = (
 )
 
 
+@located(code="KP402")
 def pair(
     model: keras.Model,
     by_layer: ByLayer,
@@ -194,6 +195,7 @@ def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
     return {**{layer.name: targets(layer) for layer in model.layers}, "": of_model}
 
 
+@located(code="KP402")
 def by_position(model: keras.Model, by_layer: ByLayer, *, skips: bool) -> ByLayer:
     """Return `by_layer` under the names of the model's layers that have weights.
 

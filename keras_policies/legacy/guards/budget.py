@@ -148,7 +148,8 @@ def layer_path(prefix: str, name: str) -> str:
     if len(path) > limits.PATH_CHARACTERS:
         raise LegacyModelError(
             f"the name of a layer is longer than {limits.PATH_CHARACTERS} characters: "
-            f"{path[:80]!r}."
+            f"{path[:80]!r}.",
+            code="KP201",
         )
     return path
 

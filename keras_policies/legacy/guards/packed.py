@@ -23,7 +23,8 @@ class SmallReads(io.FileIO):
         if min(wanted, rest) > limits.ARCHIVE_READ_BYTES:
             raise LegacyModelError(
                 f"a header of the archive has {min(wanted, rest)} bytes: at most "
-                f"{limits.ARCHIVE_READ_BYTES} are read."
+                f"{limits.ARCHIVE_READ_BYTES} are read.",
+                code="KP201",
             )
         return (
             super().read(wanted if wanted <= limits.ARCHIVE_READ_BYTES else -1) or b""
@@ -53,6 +54,7 @@ def _refused(name: str, reason: str) -> LegacyModelError:
     return LegacyModelError(
         f"{name!r} in the archive is refused: {reason}.",
         "If you trust it, unpack it, and pass the model in it.",
+        code="KP203",
     )
 
 
@@ -62,7 +64,8 @@ def check_unpacked(claimed: int, packed: int) -> None:
     if claimed > limits.ARCHIVE_BYTES:
         raise LegacyModelError(
             f"the archive unpacks to {claimed} bytes: at most {limits.ARCHIVE_BYTES} "
-            "are written."
+            "are written.",
+            code="KP201",
         )
 
 
@@ -78,4 +81,5 @@ def check_expansion(part: str, claimed: int, stored: int, small: int) -> None:
             f"{limits.EXPANSION} times as many are expected.",
             "If you trust it, store it unpacked: HDF5 with `h5repack -f NONE`, a "
             ".keras file with `zip -0`.",
+            code="KP201",
         )

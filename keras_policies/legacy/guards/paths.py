@@ -34,6 +34,7 @@ def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
             "If you trust it, copy the folder with the files its links lead to "
             "(cp -rL).",
             path=path,
+            code="KP203",
         )
 
 
@@ -76,6 +77,7 @@ def unchanged(path: FilePath) -> Iterator[None]:
             "it was changed while it was read.",
             "Open it again when no other program writes to it.",
             path=path,
+            code="KP107",
         ) from failed
     if failed is not None:
         raise failed

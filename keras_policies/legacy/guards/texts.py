@@ -47,7 +47,8 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
     if size > limits.JSON_BYTES or values > limits.JSON_VALUES:
         raise LegacyModelError(
             f"{part}: {size} bytes of JSON with {values} values, expected at most "
-            f"{limits.JSON_BYTES} with {limits.JSON_VALUES}."
+            f"{limits.JSON_BYTES} with {limits.JSON_VALUES}.",
+            code="KP201",
         )
 
 
@@ -90,6 +91,7 @@ def vocabulary(text: bytes) -> list[bytes]:
     if count > limits.VOCABULARY_TOKENS:
         raise LegacyModelError(
             f"{count} tokens, expected at most {limits.VOCABULARY_TOKENS} in a "
-            "vocabulary."
+            "vocabulary.",
+            code="KP201",
         )
     return text.split(b"\n")

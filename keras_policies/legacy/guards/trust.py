@@ -43,7 +43,7 @@ def check(config: Any, safe_mode: bool = True) -> None:
         return
     inner = config.get("config")
     name = inner.get("name") if isinstance(inner, dict) else None
-    with located(layer=name if isinstance(name, str) else None):
+    with located(layer=name if isinstance(name, str) else None, code="KP202"):
         if "class_name" in config:
             _check_object(config, safe_mode)
         for value in config.values():
@@ -84,6 +84,7 @@ def _check_object(config: Config, safe_mode: bool) -> None:
             "Import it and decorate the class or function with "
             "@keras.saving.register_keras_serializable(), or pass it: "
             f"{hints.custom_object(name)}.",
+            code="KP301",
         )
 
 

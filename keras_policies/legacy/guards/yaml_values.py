@@ -53,13 +53,14 @@ def decode(text: bytes, part: str) -> Config:
     """Return the mapping in a YAML text; refuse other, long and deep ones."""
     if len(text) > limits.YAML_BYTES:
         reason = f"{part}: {len(text)} bytes of YAML, expected at most "
-        raise LegacyModelError(f"{reason}{limits.YAML_BYTES}.")
+        raise LegacyModelError(f"{reason}{limits.YAML_BYTES}.", code="KP201")
     try:
         import yaml
     except ImportError as error:
         raise LegacyModelError(
             f"{part} is YAML, which needs the package PyYAML.",
             "Run pip install pyyaml, or write the model as JSON (model.to_json()).",
+            code="KP004",
         ) from error
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:

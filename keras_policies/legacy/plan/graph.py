@@ -199,6 +199,7 @@ def _check_constants(layer: str, inputs: Sequence[Nest]) -> None:
                 "Keras 3 passes dense tensors.",
                 "Build the model in code, with that padded, and call load_weights.",
                 layer=layer,
+                code="KP307",
             )
 
 

@@ -241,7 +241,9 @@ def _code(
             f"{error.hint} To replace the code, write the function anew and pass "
             f"{hints.custom_object(path, 'function')}."
         )
-        refused = LegacyModelError(error.reason, hint.lstrip(), layer=path)
+        refused = LegacyModelError(
+            error.reason, hint.lstrip(), layer=path, code="KP304"
+        )
         yield Report(code={path: refused})
         return None
     return keras_function(name)
@@ -271,7 +273,7 @@ def _refused(written: WrittenCode, arguments: Any) -> LegacyModelError:
     except LegacyModelError as error:
         return error
     reason = f"this Lambda layer holds code that Python {VERSIONS[python]} compiled, "
-    hint = hints.TRUST if runs_here(python) else ""
+    hint = str(hints.TRUST) if runs_here(python) else ""
     try:
         _program(written, arguments)
     except LegacyModelError as error:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import configs, programs
+from keras_policies.legacy.base import codes, configs, programs
 from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.base.programs import Program
@@ -129,7 +129,7 @@ def _keras_layer(written: Any, place: Place) -> Converted:
         config = {"name": written.get("name") or "sequential", "layers": config}
     name = configs.own_name({**written, "config": config})
     path = budget.layer_path(place.prefix, name or class_name)
-    with located(layer=None if place.is_root else path):
+    with located(layer=None if place.is_root else path, code="KP303"):
         if configs.is_graph(written):
             return (yield from _model(class_name, config, place, path))
         if place.rebuilder is not None:
@@ -141,7 +141,8 @@ def _keras_layer(written: Any, place: Place) -> Converted:
             return op_layers.op_call_config(class_name, config, path)
         if class_name in graph.ADDED:
             description = f"{path!r}, a loss or a metric of a tensor"
-            yield Report(not_converted=(description,), loss_only=(path,))
+            lost = codes.LeftOut(description, "KP604")
+            yield Report(not_converted=(lost,), loss_only=(path,))
             return {}
         layer = _layer(class_name, name, dict(config), place.options, path)
         return (yield from layer)
@@ -256,7 +257,7 @@ def _layer(
         what = (
             f"the statistics of all steps together in {path!r}: each step has its own"
         )
-        yield Report(not_converted=(what,))
+        yield Report(not_converted=(codes.LeftOut(what, "KP605"),))
     if cls.name == "TimeDistributed" and programs.is_call(converted.get("layer")):
         return programs.over_time(converted["layer"], converted)
     if class_name in ("LocallyConnected1D", "LocallyConnected2D"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_policies._common.lazy_keras import keras, keras_internals
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import hints
+from keras_policies.legacy.base import codes, hints
 from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
     UNEXPECTED,
@@ -90,7 +90,7 @@ class Plan:
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
         scope = keras_internals.custom_object_scope(dict(self.report.functions))
-        with located(self.legacy.path), scope:
+        with located(self.legacy.path, code="KP303"), scope:
             has_missing = bool({*self.reconstruction.layers.values()} - {NO_CLASS})
             self.report.raise_if_missing(self.legacy.path, has_missing)
             activations.check_layers(self.report.activations)
@@ -184,7 +184,8 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     elif options.signature not in traced.signatures:
         raise LegacyModelError(
             f"there is no signature {options.signature!r} in it; there are "
-            f"{sorted(traced.signatures)}."
+            f"{sorted(traced.signatures)}.",
+            code="KP109",
         )
     # Imported here: most models need none of its modules.
     from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
@@ -273,7 +274,7 @@ def _training(legacy: LegacyModel) -> tuple[Training | None, tuple[str, ...]]:
         raise
     except UNEXPECTED as error:
         problem = f"{unreadable('training_config', error)}: the model is not compiled"
-        return None, (problem,)
+        return None, (codes.LeftOut(problem, "KP601"),)
     return training, training.not_converted
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import (
     LOOKUPS,
     keras_function,
@@ -69,8 +70,7 @@ def _check_given(vocabulary: Any, safe_mode: bool) -> None:
     if isinstance(vocabulary, str) and safe_mode:
         raise NothingLearnedError(
             f"its vocabulary was the file {vocabulary!r} of the machine that wrote the "
-            "model; if you trust it, and have that file, pass safe_mode=False "
-            "(--unsafe)"
+            f"model; if you trust it, and have that file, pass {hints.UNSAFE}"
         )
     if not vocabulary:
         raise NothingLearnedError(

@@ -110,7 +110,9 @@ class Report:
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
         if self.code:
-            raise LegacyModelError("\n".join(map(str, self.code.values())))
+            raise LegacyModelError(
+                "\n".join(map(str, self.code.values())), code="KP304"
+            )
         if self.missing_ops:
             names = {name for name, _ in self.missing_ops}
             has_loop = bool(LOOPS & names)
@@ -130,18 +132,19 @@ class Report:
                 )
             if AS_TEXT in names:
                 reason += (
-                    f"\n{AS_TEXT} writes numbers as texts. Pass lost='numbers' (--lost "
-                    "numbers) for the numbers."
+                    f"\n{AS_TEXT} writes numbers as texts. Pass {hints.NUMBERS} for "
+                    "the numbers."
                 )
             hint = hints.load_weights_into_code(path)
             raise LegacyModelError(
-                reason, hints.GIVE_LOST_CLASSES if has_missing else hint
+                reason, hints.GIVE_LOST_CLASSES if has_missing else hint, code="KP302"
             )
         if self.without_vocabulary:
             lines = (f"  {p!r}: {why}" for p, why in self.without_vocabulary.items())
             raise LegacyModelError(
                 "what these layers have learned is missing, so they would be empty:\n"
-                + "\n".join(lines)
+                + "\n".join(lines),
+                code="KP305",
             )
         if self.missing:
             first = _short(min(self.missing)[0])
@@ -149,6 +152,7 @@ class Report:
                 f"classes that Keras 3 does not have:\n{_listed(self.missing)}",
                 f"Pass them: {hints.custom_object(first)}. A class decorated with "
                 "@keras.saving.register_keras_serializable() only has to be imported.",
+                code="KP301",
             )
 
 

@@ -12,6 +12,7 @@ from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
+from keras_policies.legacy.base.codes import LeftOut
 from keras_policies.legacy.base.configs import (
     keras_object,
     policy_name,
@@ -246,10 +247,11 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
     )
 
 
-def unreadable(part: str, error: Exception) -> str:
+def unreadable(part: str, error: Exception) -> LeftOut:
     """Return the note on a part of a training configuration that is left out."""
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
-    return f"{part}, which cannot be read ({reason[: limits.TOLD_REASON]})"
+    text = f"{part}, which cannot be read ({reason[: limits.TOLD_REASON]})"
+    return LeftOut(text, "KP601")
 
 
 def is_config(nest: Nest) -> bool:

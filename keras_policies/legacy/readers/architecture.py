@@ -21,16 +21,18 @@ def _written(path: pathlib.Path) -> tuple[str, Config]:
     """Return the format and the dict in a file."""
     if path.stat().st_size > limits.JSON_BYTES:
         reason = f"{PART}: {path.stat().st_size} bytes, expected at most "
-        raise LegacyModelError(f"{reason}{limits.JSON_BYTES}.")
+        raise LegacyModelError(f"{reason}{limits.JSON_BYTES}.", code="KP201")
     text = path.read_bytes()
     is_json = text.removeprefix(texts.BYTE_ORDER_MARK).lstrip().startswith(b"{")
     decode = texts.decode if is_json else yaml_values.decode
     written = decode(text.removeprefix(texts.BYTE_ORDER_MARK), PART)
     if "modelTopology" in written:
-        raise LegacyModelError("a model of TensorFlow.js, expected one of Keras.")
+        raise LegacyModelError(
+            "a model of TensorFlow.js, expected one of Keras.", code="KP102"
+        )
     if not isinstance(written.get("class_name"), str) or "config" not in written:
         reason = "no architecture of Keras: it has no class_name and config, but "
-        raise LegacyModelError(f"{reason}{sorted(written)[:8]}.")
+        raise LegacyModelError(f"{reason}{sorted(written)[:8]}.", code="KP102")
     return "JSON" if is_json else "YAML", written
 
 
@@ -46,6 +48,7 @@ def read(path: pathlib.Path, weights: FilePath | None = None) -> Iterator[Legacy
         raise LegacyModelError(
             "an architecture that Keras 3 wrote.",
             "Open it with keras.models.model_from_json, and call load_weights.",
+            code="KP103",
         )
     config = {key: written[key] for key in written if key != "keras_version"}
     with contextlib.ExitStack() as stack:

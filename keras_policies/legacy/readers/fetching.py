@@ -63,7 +63,7 @@ def fetched(path: FilePath) -> Iterator[FilePath]:
         path: of a model; an address; a file open for reading bytes, which is read from
             its start, if it can seek; or an `h5py.File`.
     """
-    with located(path):
+    with located(path, code="KP102"):
         check(path)
         if is_local(path):
             yield path
@@ -119,6 +119,7 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
             f"{scheme}:// needs the package fsspec, which is not installed.",
             "Run pip install fsspec (for https:// with aiohttp, for s3:// s3fs, for "
             "gs:// gcsfs), or download the file, and pass its path.",
+            code="KP004",
         ) from error
     try:
         system, path = fsspec.core.url_to_fs(address)
@@ -143,7 +144,7 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
         if isinstance(error, FileNotFoundError):
             reason = "there is no such file or folder."
         hint = "Check the address and your access to it, or download it yourself."
-        raise LegacyModelError(reason, hint) from error
+        raise LegacyModelError(reason, hint, code="KP107") from error
     return folder / name
 
 

@@ -70,7 +70,9 @@ def _no_model(file: h5py.File, path: pathlib.Path) -> LegacyModelError:
     if guarded_hdf5.names(file, "layer_names"):
         hint = hints.load_weights_into_code(path)
         return LegacyModelError("it holds weights alone, without a model.", hint)
-    return LegacyModelError("an HDF5 file, but no Keras model: it has no model_config.")
+    return LegacyModelError(
+        "an HDF5 file, but no Keras model: it has no model_config.", code="KP102"
+    )
 
 
 @contextlib.contextmanager

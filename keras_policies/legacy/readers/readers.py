@@ -36,7 +36,7 @@ EXPECTED = (
 
 def is_zip(path: FilePath) -> bool:
     """Return whether the file at `path` is a zip, as a `.keras` file is."""
-    with located(path):
+    with located(path, code="KP105"):
         return _kind(pathlib.Path(path)) == ARCHIVE
 
 
@@ -49,7 +49,7 @@ def _kind(path: pathlib.Path) -> str:
     except FileNotFoundError:
         raise _missing(path) from None
     except OSError as error:
-        raise LegacyModelError(f"cannot be read: {error}.") from error
+        raise LegacyModelError(f"cannot be read: {error}.", code="KP107") from error
     for signature, reader in SIGNATURES.items():
         if start.startswith(signature):
             return reader
@@ -58,9 +58,11 @@ def _kind(path: pathlib.Path) -> str:
         return ARCHITECTURE
     if start[4:] == TF_LITE:
         reason = "a TensorFlow Lite model, which cannot be trained."
-        raise LegacyModelError(reason, "Pass the model that it was converted from.")
+        raise LegacyModelError(
+            reason, "Pass the model that it was converted from.", code="KP102"
+        )
     problem = f"it begins with {start!r}" if start else "the file has zero bytes"
-    raise LegacyModelError(f"no model: {problem}. Expected {EXPECTED}.")
+    raise LegacyModelError(f"no model: {problem}. Expected {EXPECTED}.", code="KP102")
 
 
 def _missing(path: pathlib.Path) -> LegacyModelError:
@@ -74,7 +76,7 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
 def check(path: FilePath) -> None:
     """Raise if the first bytes at `path` are not those of a model."""
     sources.check_meant(path)
-    with located(path):
+    with located(path, code="KP105"):
         if fetching.is_hub(path):
             sources.check_hub()
         elif fetching.is_local(path) and not sources.is_archive(pathlib.Path(path)):
@@ -97,12 +99,13 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
         size += 0 if weights is None else paths.size(weights)
         stack.enter_context(budget.of(size))
         stack.enter_context(paths.unchanged(here))
-        with located(here):
+        with located(here, code="KP105"):
             name = _reader_name(here)
             if name != ARCHITECTURE and weights is not None:
                 raise LegacyModelError(
                     "weights are for an architecture (.json, .yaml) without its own.",
                     "Call keras_policies.load_weights for those of another file.",
+                    code="KP109",
                 )
             module = importlib.import_module(f"keras_policies.legacy.readers.{name}")
             arguments = [] if weights is None else [weights]
@@ -111,7 +114,7 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
             try:
                 legacy = stack.enter_context(reader)
             except LegacyModelError as error:
-                error.hint = error.hint or errors.COPY_AGAIN
+                error.hint = error.hint or str(errors.COPY_AGAIN)
                 raise
         yield dataclasses.replace(legacy, path=str(path))
 
@@ -122,7 +125,7 @@ def _reader_name(path: pathlib.Path) -> str:
     except LegacyModelError:
         raise
     except OSError as error:  # a folder that may not be looked into
-        raise LegacyModelError(f"cannot be read: {error}.") from error
+        raise LegacyModelError(f"cannot be read: {error}.", code="KP107") from error
 
 
 def _folder_kind(path: pathlib.Path) -> str:
@@ -133,4 +136,4 @@ def _folder_kind(path: pathlib.Path) -> str:
         raise errors.Keras3ModelError
     sources.check_folder(path)
     reason = f"a folder without {sources.MODEL_FILE}. Expected {EXPECTED}."
-    raise LegacyModelError(reason)
+    raise LegacyModelError(reason, code="KP102")

@@ -137,7 +137,8 @@ def _only_model(folder: pathlib.Path, weights: bool) -> pathlib.Path:
     if not models:
         raise LegacyModelError(
             f"no model in it: no {MODEL_FILE}, and no file that ends in "
-            f"{', '.join(ENDINGS)}."
+            f"{', '.join(ENDINGS)}.",
+            code="KP102",
         )
     return pathlib.Path(models[0])
 
@@ -146,7 +147,7 @@ def _several(models: list[str], folder: pathlib.Path, hint: str) -> LegacyModelE
     named = ", ".join(repr(os.path.relpath(each, folder)) for each in models[:NAMED])
     more = ", …" if len(models) > NAMED else ""
     reason = f"{len(models)} models in it, expected one: {named}{more}."
-    return LegacyModelError(reason, hint)
+    return LegacyModelError(reason, hint, code="KP102")
 
 
 def check_meant(path: FilePath, weights: bool = False) -> None:
@@ -162,7 +163,9 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
         folder = _saved_model_around(path)
         if folder is not None:
             hint = f"Pass the folder {str(folder)!r}."
-            raise LegacyModelError("a part of a SavedModel.", hint, path=path)
+            raise LegacyModelError(
+                "a part of a SavedModel.", hint, path=path, code="KP102"
+            )
         prefixes = [path] if is_prefix(path) else _prefixes(path)
         if prefixes and not (weights and prefixes == [path]):
             named = " or ".join(repr(str(prefix)) for prefix in prefixes)
@@ -172,6 +175,7 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
                 "named without an ending:",
                 f"did you mean {named}?" if weights else into_code,
                 path=path,
+                code="KP104",
             )
 
 
@@ -215,6 +219,7 @@ def check_hub() -> None:
         raise LegacyModelError(
             f"{HUB} needs the package huggingface_hub, which is not installed.",
             "Run pip install huggingface_hub.",
+            code="KP004",
         ) from error
 
 
@@ -233,7 +238,7 @@ def _download(url: str, folder: pathlib.Path, weights: bool) -> None:
         cached = huggingface_hub.snapshot_download(repository, allow_patterns=patterns)
     except Exception as error:  # of the hub, of its network, of a wrong name
         reason = f"it cannot be downloaded: {type(error).__name__}: {error}"
-        raise LegacyModelError(reason) from error
+        raise LegacyModelError(reason, code="KP107") from error
     shutil.copytree(cached, folder, dirs_exist_ok=True, copy_function=_link)
 
 

@@ -77,7 +77,8 @@ def _at(graph: ObjectGraph, root: str) -> int:
         if edge not in graph.children[node]:
             raise LegacyModelError(
                 f"there is no object {root!r} in the checkpoint; it tracks "
-                f"{sorted(_roots(graph))}."
+                f"{sorted(_roots(graph))}.",
+                code="KP109",
             )
         node = graph.children[node][edge]
     return node
@@ -155,6 +156,7 @@ def _no_names() -> LegacyModelError:
     return LegacyModelError(
         "it has no names of layers, so by_name=True does not work.",
         "Pass skip_mismatch=True to skip weights that do not fit.",
+        code="KP109",
     )
 
 
@@ -179,7 +181,9 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
         return
     if zipfile.is_zipfile(path):
         hint = "Open it with keras_policies.load_model, and take that model's weights."
-        raise LegacyModelError("a .keras file, not one of weights alone.", hint)
+        raise LegacyModelError(
+            "a .keras file, not one of weights alone.", hint, code="KP109"
+        )
     with guarded_hdf5.open_file(path) as file:
         group = guarded_hdf5.member(file, "model_weights") or file
         if not guarded_hdf5.names(group, "layer_names"):
@@ -189,5 +193,5 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
         hdf5.check_total(path, by_layer, ())
         if root is not None:
             reason = f"an HDF5 file has no objects; received root={root!r}."
-            raise LegacyModelError(reason)
+            raise LegacyModelError(reason, code="KP109")
         yield Candidates({"": Weights(by_layer)}, "")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
 
@@ -118,7 +119,8 @@ def checked(class_name: str, config: Mapping[str, Any]) -> Config:
             raise LegacyModelError(
                 f"its {name} is {str(told)[: limits.TOLD_NAME]!r}; read outside of the "
                 f"model, {class_name} has one of: {', '.join(expected)}.",
-                "Leave texts='outside' out, and set KERAS_BACKEND=tensorflow.",
+                f"Leave {hints.OUTSIDE} out, and set KERAS_BACKEND=tensorflow.",
+                code="KP306",
             )
     return {name: config.get(name) for name in ARGUMENTS[class_name]}
 

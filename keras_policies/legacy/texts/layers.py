@@ -33,7 +33,7 @@ class TextLayer:
     """
 
     def __init__(self, name: str, class_name: str, config: Mapping[str, Any]) -> None:
-        with located(layer=name):
+        with located(layer=name, code="KP306"):
             self.name, self.class_name = name, class_name
             self.config = checked(class_name, config)
             self._mode: str = self.config["output_mode"]

@@ -138,6 +138,7 @@ def with_unique_names(
                 "rank, which a Functional model cannot have.",
                 "Save the model again with a known rank, as in a signature of "
                 "tf.TensorSpec((None, 4)).",
+                code="KP307",
             )
         name = names.take(spec.name or f"input_{number + 1}")
         dtype = "float32" if spec.dtype == mixed else spec.dtype

@@ -134,12 +134,13 @@ class Reconstructor(Rebuilder):
         if path and concrete_functions.is_complex(traces[0]):
             raise LegacyModelError(
                 f"the layer {path!r} takes or returns complex numbers, which Keras 3 "
-                "cannot pass from one layer to another."
+                "cannot pass from one layer to another.",
+                code="KP307",
             )
         with_losses = concrete_functions.for_inference(layer.traces_with_losses, called)
         inner = copy.copy(self)  # for what is in the layer
         inner._around, inner._path = (*self._around, number), path
-        with located(layer=path or None):
+        with located(layer=path or None, code="KP308"):
             name = configs.name_of(written)
             config, report = inner._rebuild(layer, name, traces, with_losses)
         steps = report.reconstructions[path].steps
@@ -234,6 +235,7 @@ class Reconstructor(Rebuilder):
             raise LegacyModelError(
                 f"its function takes a {kinds[0]}, and Keras 3 passes dense tensors.",
                 hints.pass_custom_object(layer.class_name),
+                code="KP307",
             )
         specs = concrete_functions.specs(trace.inputs)
         arguments = [ir.Argument(i) for i in range(len(specs))]

@@ -126,6 +126,7 @@ class Checkpoint:
                 raise LegacyModelError(
                     f"the shard {name} is missing.",
                     "Copy all files of the checkpoint, not only the index.",
+                    code="KP106",
                 )
             check_inside(path, self._folder)
             self._shards[number] = path, path.stat().st_size

@@ -104,7 +104,9 @@ def functions_of(nodes: Sequence[Message], edges: Edges) -> Edges:
 def _parsed(kind: str, path: pathlib.Path) -> Message:
     check_inside(path, path.parent)
     if path.stat().st_size > limits.MODEL_BYTES:
-        raise LegacyModelError(f"larger than {limits.MODEL_BYTES} bytes: no model.")
+        raise LegacyModelError(
+            f"larger than {limits.MODEL_BYTES} bytes: no model.", code="KP201"
+        )
     return protos.parse(kind, path.read_bytes())
 
 

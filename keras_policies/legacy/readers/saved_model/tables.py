@@ -178,13 +178,14 @@ def lines_of(folder: pathlib.Path, name: str) -> list[bytes]:
     path = folder / ASSETS / name
     if not path.is_file():
         reason = f"its vocabulary {ASSETS}/{name} is missing."
-        raise LegacyModelError(reason, "Copy the whole folder.")
+        raise LegacyModelError(reason, "Copy the whole folder.", code="KP106")
     check_inside(path, folder)
     size = path.stat().st_size
     if size > limits.VOCABULARY_BYTES:
         raise LegacyModelError(
             f"its vocabulary {ASSETS}/{name} has {size} bytes, expected at most "
-            f"{limits.VOCABULARY_BYTES}."
+            f"{limits.VOCABULARY_BYTES}.",
+            code="KP201",
         )
     lines = texts.vocabulary(path.read_bytes().replace(b"\r", b""))
     return lines[:-1] if lines[-1] == b"" else lines

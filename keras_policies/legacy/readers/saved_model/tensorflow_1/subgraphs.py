@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 
 import numpy as np
 
-from keras_policies.legacy.base import walks
+from keras_policies.legacy.base import hints, walks
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.traced_functions import Function, Node, Output
 from keras_policies.legacy.guards.budget import Limit
@@ -43,7 +43,10 @@ ARRAYS: Mapping[str, tuple[str, tuple[int, ...]]] = {
 AT_ONCE = "TensorArrayGatherV3", "TensorArrayScatterV3"  # at positions, here all
 # Placeholder for Keras's training flag; before TensorFlow 1.8, it had to be fed.
 LEARNING_PHASE = "keras_learning_phase"
-OTHER_SIGNATURE = "If the file has a signature without it, pass its name as signature=."
+OTHER_SIGNATURE = hints.Hint(
+    "If the file has a signature without it, pass its name: {}.",
+    (hints.Argument("signature=NAME", "--signature NAME"),),
+)
 Condition = frozenset[tuple[Output, int]]  # predicates, each with what it has to be
 
 
@@ -371,4 +374,6 @@ def _scope(name: str) -> str:
 
 
 def _refused(node: Node, why: str) -> LegacyModelError:
-    return LegacyModelError(f"{node.name!r} ({node.op}) {why}.", OTHER_SIGNATURE)
+    return LegacyModelError(
+        f"{node.name!r} ({node.op}) {why}.", OTHER_SIGNATURE, code="KP308"
+    )

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, attempt, located
 from keras_policies.legacy.base.model import Inputs, LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.traced_functions import (
@@ -68,6 +69,7 @@ def _traced(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
             "a SavedModel without objects, as TensorFlow 1 wrote it, and without "
             "signatures: nothing says what its graph takes and returns.",
             "Save it again with tf.saved_model.simple_save.",
+            code="KP102",
         )
     name = SERVING if SERVING in signatures.written else min(signatures.written)
     trace = signatures.traces[name]
@@ -137,11 +139,13 @@ class _Signatures:
                 f"its signature {name!r} has a sparse tensor; Keras 3 passes dense "
                 "tensors.",
                 subgraphs.OTHER_SIGNATURE,
+                code="KP307",
             )
         if not feeds:
             raise LegacyModelError(
                 f"its signature {name!r} takes no tensor, so it is not a model.",
                 subgraphs.OTHER_SIGNATURE,
+                code="KP109",
             )
         parsed = self._parsed(fetches, feeds)
         if parsed:
@@ -149,7 +153,8 @@ class _Signatures:
             raise LegacyModelError(
                 f"its signature {name!r} takes serialized examples, and Keras 3 does "
                 f"not parse them ({PARSERS[0]}). The tensors after it are {after}.",
-                f"Pass signature='{name}{FEATURES}', which takes these tensors.",
+                f"Pass {hints.signature(name + FEATURES)}, which takes these tensors.",
+                code="KP109",
             )
         function, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)
         for item in captured:
@@ -158,6 +163,7 @@ class _Signatures:
                 raise LegacyModelError(
                     f"the variable {item.node!r} is not in its checkpoint.",
                     "Copy the whole folder of the model.",
+                    code="KP106",
                 )
         return function, captured
 
@@ -200,6 +206,7 @@ class _Signatures:
                 f"{node.name!r} gives a sparse or ragged feature; Keras 3 passes dense "
                 "tensors.",
                 subgraphs.OTHER_SIGNATURE,
+                code="KP307",
             )
         if node.op == PARSERS[0]:  # each name is an input
             names = node.inputs[2 + sparse : 2 + sparse + len(attributes["Tdense"])]

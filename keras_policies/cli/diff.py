@@ -1,0 +1,151 @@
+"""`keras-policies diff`: how two models differ, layer by layer."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_policies import keras_internals
+from keras_policies._common import terminal
+from keras_policies._common.types import Config
+from keras_policies.backends.running import backend
+from keras_policies.cli.reports import UNLIMITED
+from keras_policies.legacy.build import differences, seeded_inputs
+from keras_policies.legacy.build.targets import layers
+from keras_policies.legacy.guards import paths
+
+TOLERANCES = {**differences.TOLERANCES, "float32": differences.TOLERANCE}
+HEADINGS = "layer", "difference of the weights", "config"
+TOLD = 60  # characters of a value in a config
+# Models list their layers, and each layer is compared by itself.
+LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerDifference:
+    """How a layer differs in two models."""
+
+    layer: str  # its path; `""` is the model itself
+    config: tuple[str, ...]  # each setting that differs, or in which model it is
+    weights: float | None  # the largest difference; None if they cannot be compared
+
+
+@dataclasses.dataclass(frozen=True)
+class Diff:
+    """How two models differ."""
+
+    layers: list[LayerDifference]  # those that differ
+    outputs: float | None  # the largest difference, as a share of the largest output
+    allowed: float  # the largest that rounding explains
+    not_compared: str | None  # why the outputs were not compared
+
+    @property
+    def is_empty(self) -> bool:
+        """bool, whether the models are equal as far as they were compared."""
+        return not self.layers and (self.outputs or 0.0) <= self.allowed
+
+    def as_dict(self) -> Config:
+        """Return plain values for JSON, where an infinite difference is a text."""
+        values = {**dataclasses.asdict(self), "equal": self.is_empty}
+        is_finite = self.outputs is None or np.isfinite(self.outputs)
+        return values if is_finite else values | {"outputs": str(self.outputs)}
+
+
+def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
+    """Compare two models; `path` is the file of the first."""
+    rows = [*_differences(_by_path(old), _by_path(new))]
+    computing = {layer.compute_dtype for layer in keras_internals.sublayers(old)}
+    allowed = max(TOLERANCES.get(dtype, 0.0) for dtype in {*computing, "float32"})
+    example = seeded_inputs.example(old, allowed, paths.size(path))
+    if example is None:
+        return Diff(rows, None, allowed, "there are no inputs to call OLD on")
+    try:
+        outputs = backend.outputs(new, example.inputs)
+    except Exception as error:  # whatever a layer raises for inputs not its own
+        reason = f"NEW cannot be called on them: {type(error).__name__}"
+        return Diff(rows, float("inf"), allowed, reason)
+    if len(outputs) != len(example.outputs):
+        return Diff(rows, float("inf"), allowed, "their numbers differ")
+    pairs = zip(outputs, example.outputs, strict=True)
+    shares = [differences.relative_difference(*pair) for pair in pairs]
+    return Diff(rows, float(np.max(shares, initial=0.0)), allowed, None)
+
+
+def _by_path(model: keras.Model) -> dict[str, keras.Layer]:
+    return {place.path: place.layer for place in layers(model)}
+
+
+def _differences(
+    old: Mapping[str, keras.Layer], new: Mapping[str, keras.Layer]
+) -> Iterator[LayerDifference]:
+    for path in dict.fromkeys((*old, *new)):
+        if path not in old or path not in new:
+            where = "only in OLD" if path in old else "only in NEW"
+            yield LayerDifference(path, (where,), None)
+            continue
+        config = (*_settings(_config(old[path]), _config(new[path])),)
+        weights = _difference(_own_weights(old[path]), _own_weights(new[path]))
+        if config or weights != 0.0:
+            yield LayerDifference(path, config, weights)
+
+
+def _config(layer: keras.Layer) -> Config:
+    """Return the settings of a layer, with what its layers are called on."""
+    written = keras.saving.serialize_keras_object(layer)
+    config = {"class": written["class_name"], **written["config"]}
+    nodes = (each for each in config.get("layers", ()) if "inbound_nodes" in each)
+    calls = {f"calls of {each['name']}": each["inbound_nodes"] for each in nodes}
+    return calls | {key: config[key] for key in config.keys() - LAYERS}
+
+
+def _settings(old: Config, new: Config) -> Iterator[str]:
+    for key in sorted(old.keys() | new.keys()):
+        values = [json.dumps(each.get(key), sort_keys=True) for each in (old, new)]
+        if values[0] != values[1]:
+            yield f"{key}: {values[0][:TOLD]} -> {values[1][:TOLD]}"
+
+
+def _own_weights(layer: keras.Layer) -> list[Any]:
+    """Return the weights of a layer, without those of the layers in it."""
+    inner = keras_internals.sublayers(layer)[1:]
+    others = {id(weight) for part in inner for weight in part.weights}
+    own = (weight for weight in layer.weights if id(weight) not in others)
+    return [keras.ops.convert_to_numpy(weight.value) for weight in own]
+
+
+def _difference(old: list[Any], new: list[Any]) -> float | None:
+    """Return the largest difference; NaN equals NaN. None if shapes differ."""
+    if [each.shape for each in old] != [each.shape for each in new]:
+        return None
+    pairs = zip(old, new, strict=True)
+    return max((_largest(a, b) for a, b in pairs if a.size), default=0.0)
+
+
+def _largest(a: Any, b: Any) -> float:
+    if np.array_equal(a, b, equal_nan=True):
+        return 0.0
+    return float(np.max(np.abs(a.astype("float64") - b.astype("float64"))))
+
+
+def show(diff: Diff) -> None:
+    """Print a table of the layers that differ, and a line about the outputs."""
+    console = terminal.console(UNLIMITED)
+    rows = [
+        (
+            row.layer or "the model",
+            "other shapes" if row.weights is None else f"{row.weights:.3g}",
+            "; ".join(row.config),
+        )
+        for row in diff.layers
+    ]
+    if rows:
+        console.print(terminal.table(HEADINGS, rows, console.width, wrapped=(2,)))
+    line = f"outputs: not compared: {diff.not_compared}"
+    if diff.not_compared is None:
+        line = f"outputs: largest difference {diff.outputs:.1g} of the largest output"
+        line += f", allowed {diff.allowed:.1g}"
+    print(line)
+    print("equal" if diff.is_empty else f"different: {len(rows)} layers")

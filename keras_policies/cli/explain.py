@@ -1,0 +1,20 @@
+"""`keras-policies explain`: what the codes of errors and of parts left out mean."""
+
+import argparse
+
+from keras_policies.cli.commands import OK, CommandLineError
+from keras_policies.legacy.base.codes import CODES
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """Print what codes mean, or all codes with their titles; return the exit code."""
+    names = [name.upper() for name in arguments.codes]
+    for name in names:
+        if name not in CODES:
+            raise CommandLineError(f"no code {name!r}. Without one, all are listed.")
+    for name in names:
+        code = CODES[name]
+        print(f"{name}: {code.title}\n  {code.meaning}\n  {code.remedy}")
+    for name, code in () if names else CODES.items():
+        print(f"{name}: {code.title}")
+    return OK
