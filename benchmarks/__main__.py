@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import on_gpu
+from benchmarks import on_gpu, pictures
 from tools import readme_table
 from tools.all_backends import BACKENDS
 
@@ -53,6 +53,8 @@ def _keep(question, rows):
         date = found[question]["date"]
         lines += [f"| {' | '.join([*row, date])} |" for row in found[question]["rows"]]
     readme_table.write(readme_table.BENCHMARKS, "python -m benchmarks", lines)
+    if "growth" in found:
+        pictures.draw_growth(found["growth"]["rows"])
 
 
 def main():

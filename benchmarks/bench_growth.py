@@ -2,14 +2,12 @@
 
     KERAS_BACKEND=torch python -m benchmarks.bench_growth [--quick | --long]
 
-Times `optimizer.apply` alone on given gradients, compiled if the backend compiles, and
-draws benchmarks/growth_BACKEND.png. SGD updates the many variables, because jax takes
-16 minutes to compile Adam for 10,000 of them. Adam updates the many parameters, because
-it moves more memory. --long includes 10,000 variables, which take minutes to compile,
-and 100 million parameters, which take 8 GB.
+Times `optimizer.apply` alone on given gradients, compiled if the backend compiles.
+`python -m benchmarks.pictures` draws the results. SGD updates the many variables,
+because jax takes 16 minutes to compile Adam for 10,000 of them. Adam updates the many
+parameters, because it moves more memory. --long includes 10,000 variables, which take
+minutes to compile, and 100 million parameters, which take 8 GB.
 """
-
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -18,8 +16,7 @@ from benchmarks import results, timing, works
 
 VARIABLES = [10, 100, 1000, 10_000]  # of one number each
 PARAMETERS = [10**4, 10**5, 10**6, 10**7, 10**8]  # in ten variables
-VARIANTS = {"none": ":o", "dynamic": "-s", "stock": "--^"}
-PICTURE = Path(__file__).parent / f"growth_{works.BACKEND}.png"
+VARIANTS = "none", "dynamic", "stock"
 
 
 def _applier(variant, inner, count, size):
@@ -84,49 +81,20 @@ def _on_torch(optimizer, variables):
     return run
 
 
-def _draw(panels):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True)
-    for axis, (label, points) in zip(axes, panels.items(), strict=True):
-        for (variant, style), grey in zip(
-            VARIANTS.items(), ("0.5", "0", "0.3"), strict=True
-        ):
-            milliseconds = [1e3 * np.median(times[variant]) for _, times in points]
-            axis.loglog(
-                [x for x, _ in points], milliseconds, style, color=grey, label=variant
-            )
-        axis.set_xlabel(label)
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("one optimizer step (ms)")
-    axes[0].legend(title="loss scaling")
-    figure.suptitle(f"With and without dynamic loss scaling, on {works.BACKEND}")
-    figure.tight_layout()
-    figure.savefig(PICTURE, dpi=120)
-
-
 def main(arguments):
     end = 2 if arguments.quick else None if arguments.long else -1
     rounds = 5 if arguments.quick else 15
     variables = [(n, n) for n in VARIABLES[:end]]
     parameters = [(10, n) for n in PARAMETERS[:end]]
-    panels = {}
     for label, inner, sizes in (
         ("variables of one number, SGD", keras.optimizers.SGD, variables),
         ("parameters in ten variables, Adam", keras.optimizers.Adam, parameters),
     ):
-        points = panels[label] = []
         for count, size in sizes:
             runs = {name: _applier(name, inner, count, size) for name in VARIANTS}
             times = timing.by_turns(runs, rounds, 0.02)
-            points.append((size, times))
             ratio = timing.ratio(times["dynamic"], times["stock"])
             yield results.Row(f"{size:,} {label}", "dynamic / stock", ratio, 1.0)
-    if not arguments.quick:
-        _draw(panels)
 
 
 if __name__ == "__main__":

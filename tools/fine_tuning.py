@@ -68,26 +68,43 @@ def differs(name, found, expected):
     return share > 1
 
 
+def _band(axis, curves, color, label, width=1.5):
+    """Draw the mean of the seeds of smoothed curves, and the band that holds them."""
+    curves = smooth(curves)
+    middles = (np.arange(curves.shape[1]) + 0.5) * WINDOW
+    style = {"color": color, "label": label, "linewidth": width}
+    axis.plot(middles, curves.mean(axis=0), **style)
+    band = curves.min(axis=0), curves.max(axis=0)
+    axis.fill_between(middles, *band, color=color, alpha=0.25, linewidth=0)
+
+
 def draw(path, curves):
-    """Draw the curves of both, `{name: (found, expected)}`."""
+    """Draw the curves of both and their difference, `{name: (found, expected)}`."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(curves), figsize=(10, 4))
-    for axis, (name, (found, expected)) in zip(axes, curves.items(), strict=True):
-        for losses, color, label in (
-            (expected, "tab:orange", "tf.keras 2.15.1"),
-            (found, "tab:blue", f"Keras {keras.__version__}"),
-        ):
-            for seed, line in enumerate(losses):
-                style = {"color": color, "alpha": 0.5, "linewidth": 1}
-                axis.plot(line, **style, label=None if seed else label)
-        axis.set(title=name, xlabel="step", ylabel="loss with added losses")
-        axis.legend()
+    figure, axes = pyplot.subplots(
+        *(2, len(curves)),
+        figsize=(10, 5),
+        sharex=True,
+        gridspec_kw={"height_ratios": [2, 1]},
+    )
+    for (above, below), (name, pair) in zip(axes.T, curves.items(), strict=True):
+        found, expected = pair
+        # Wider, since the other line may lie on it.
+        _band(above, expected, "tab:orange", "tf.keras 2.15.1", width=5)
+        _band(above, found, "tab:blue", f"Keras {keras.__version__}")
+        _band(below, found - expected, "black", "")
+        below.axhline(0, color="0.5", linewidth=1, linestyle="--")
+        limit = smooth(expected).mean(axis=0).max() / 4  # a quarter of the losses above
+        below.set(xlabel="step", ylabel="difference", ylim=(-limit, limit))
+        above.set(title=name, ylabel="loss with added losses", ylim=(0, None))
+        above.legend()
+    figure.suptitle(f"Means of {WINDOW} steps; the bands hold all seeds")
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=100)
 
 
 def main(picture=None):

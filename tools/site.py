@@ -16,10 +16,15 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEXTS = (
-    *("*.md", "LICENSE", "docs/*.md", "notebooks/*.ipynb"),
+    *("*.md", "LICENSE", "docs/**/*.md", "docs/site.css", "notebooks/*.ipynb"),
     *("tests/README.md", "tests/data/README.md", "benchmarks/README.md"),
     *("benchmarks/*.png", "docs/*.png"),
 )
+
+
+# The page of errors comes before others with the same words in the search.
+FIRST = pathlib.Path("docs", "troubleshooting.md")
+BOOST = "---\nsearch:\n  boost: 50\n---\n"
 
 
 def main(target):
@@ -29,6 +34,8 @@ def main(target):
                 copy = pathlib.Path(source, path.relative_to(ROOT))
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, copy)
+        page = pathlib.Path(source, FIRST)
+        page.write_text(BOOST + page.read_text("utf8"), "utf8")
         command = ["-m", "mkdocs", "build", "--site-dir", target]
         # Otherwise mkdocs-material tells of its own plans on stderr.
         environment = {"SITE_SOURCE": source, "NO_MKDOCS_2_WARNING": "1"}

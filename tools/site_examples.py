@@ -1,17 +1,49 @@
-"""Lets the site show docstring sections called `Example` as code, not as quotes."""
+"""Makes docstrings readable on the site: examples as code, each type once, links."""
 
+import re
 import textwrap
 
 import griffe
 
 SECTION = "\nExample:\n"
+# Name -> its page below https://keras.io/api/.
+KERAS = {
+    "keras.DTypePolicy": "mixed_precision/policy",
+    "keras.Input": "layers/core_layers/input",
+    "keras.Model": "models/model",
+    "keras.ops": "ops",
+    "keras.optimizers.LossScaleOptimizer": "optimizers/loss_scale_optimizer",
+    "keras.optimizers.Optimizer": "optimizers",
+}
+NAME = re.compile(r"(?<!\[)`({})`".format("|".join(map(re.escape, KERAS))))
+
+
+def _linked(text):
+    """Return text in which names of Keras lead to its reference."""
+    return NAME.sub(
+        lambda found: f"[{found[0]}](https://keras.io/api/{KERAS[found[1]]}/)", text
+    )
+
+
+def _as_code(text):
+    """Indent the section of examples, and rename it, as griffe asks of them."""
+    about, section, example = text.partition(SECTION)
+    if not section:
+        return _linked(about)
+    return f"{_linked(about)}\nExamples:\n" + textwrap.indent(
+        textwrap.dedent(example), "    "
+    )
 
 
 class Examples(griffe.Extension):
-    """Renames and indents the sections, as griffe asks of examples."""
+    """Rewrites docstrings before they are parsed."""
 
     def on_object(self, *, obj, **kwargs):
-        if obj.docstring and SECTION in obj.docstring.value:
-            text, _, example = obj.docstring.value.partition(SECTION)
-            code = textwrap.indent(textwrap.dedent(example), "    ")
-            obj.docstring.value = f"{text}\nExamples:\n{code}"
+        if obj.docstring:
+            obj.docstring.value = _as_code(obj.docstring.value)
+
+    def on_function(self, *, func, **kwargs):
+        # The text of each argument begins with its type, in words.
+        func.returns = None
+        for parameter in func.parameters:
+            parameter.annotation = None

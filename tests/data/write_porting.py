@@ -1,4 +1,4 @@
-"""Run the old lines of PORTING.md, and list the public names that it must have.
+"""Run the old lines of tools/porting.txt, and list the names that it must have.
 
 Run in an environment of each release, `python write_porting.py`: with `tensorflow`
 2.0.0, 2.1.4 and 2.2.3 (Python 3.7), 2.3.4 and 2.4.4 (3.8), 2.10.1 (3.10), 2.15.1

@@ -21,8 +21,8 @@ from keras_policies.legacy.guards import limits
 ROOT = pathlib.Path(__file__).parents[2]
 # The pages whose examples run.
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-PRIVATE_API = "*.md", "docs/*.md", "tests/**/*.md", "benchmarks/*.md"
-TEXTS = [text for place in PRIVATE_API for text in sorted(ROOT.glob(place))]
+PLACES = "*.md", "docs/**/*.md", "tests/**/*.md", "benchmarks/*.md"
+TEXTS = [text for place in PLACES for text in sorted(ROOT.glob(place))]
 FOLDERS = "keras_policies", "tests", "tools", "benchmarks"
 SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 # A backend is imported where it runs; running `__main__` is running the command.
@@ -169,10 +169,20 @@ def test_the_compatibility_page_names_the_classes_that_do_not_all_open():
 
 
 def test_the_reference_has_every_public_name():
-    page = (ROOT / "docs" / "api.md").read_text("utf8")
-    shown = re.findall(r"^::: keras_policies\.([\w.]+)$", page, re.MULTILINE)
+    pages = [path.read_text("utf8") for path in ROOT.glob("docs/api/*.md")]
+    lines = "\n".join(pages)
+    shown = re.findall(r"^::: keras_policies\.([\w.]+)$", lines, re.MULTILINE)
     names = {*keras_policies.__all__} - {"__version__", "set_global_policy"}
     assert sorted(name.rpartition(".")[2] for name in shown) == sorted(names)
+
+
+def test_the_overview_of_the_reference_has_every_public_name_and_page():
+    page = (ROOT / "docs" / "api.md").read_text("utf8")
+    results = {"Converted", "LayerDescription", "ModelDescription", "TextInputs"}
+    names = {*keras_policies.__all__} - {"__version__"} - results
+    assert names <= {*re.findall(r"`(\w+)`", page)}
+    linked = {target for _, target in links(ROOT / "docs" / "api.md")}
+    assert {f"api/{path.name}" for path in ROOT.glob("docs/api/*.md")} <= linked
 
 
 def test_the_limits_on_the_security_page_are_those_of_the_code():

@@ -2,8 +2,12 @@ import json
 import re
 import warnings
 
+import keras
+import numpy as np
 import porting
 import pytest
+
+import keras_policies
 
 OLD = json.loads((porting.DATA / "porting.json").read_text())
 SECTIONS = {section.title: section for section in porting.sections()}
@@ -51,6 +55,33 @@ def test_releases_are_told_as_a_span(releases, expected):
     assert porting.span(releases) == expected
 
 
-def test_readme_links_to_the_guide():
-    readme = (porting.GUIDE.parent / "README.md").read_text()
+def test_readme_links_to_the_guide_and_the_guide_to_the_reference():
+    readme = (porting.ROOT / "README.md").read_text()
     assert re.search(r"\[PORTING.md\]\(PORTING.md\)", readme)
+    assert "(docs/porting-reference.md)" in porting.GUIDE.read_text()
+
+
+class Casts(keras.layers.Layer):
+    """Records the dtypes of its two arguments and of its two weights."""
+
+    def build(self, *shapes):
+        self.kept = self.add_weight(autocast=False)
+        self.cast = self.add_weight()
+
+    def call(self, x, y):
+        tensors = x, y, *map(keras.ops.convert_to_tensor, (self.kept, self.cast))
+        self.dtypes = [keras.backend.standardize_dtype(t.dtype) for t in tensors]
+        return x
+
+
+@pytest.mark.parametrize(
+    ("autocast", "expected"),
+    [
+        pytest.param(True, ["float16", "float16", "float32", "float16"], id="all"),
+        pytest.param(False, ["float32", "float32", "float32", "float16"], id="none"),
+    ],
+)
+def test_all_arguments_are_cast_and_autocast_turns_it_off(autocast, expected):
+    layer = Casts(dtype=keras_policies.Policy("mixed_float16"), autocast=autocast)
+    layer(np.ones((2,), "float32"), y=np.ones((2,), "float32"))
+    assert layer.dtypes == expected
