@@ -193,9 +193,22 @@ class _LayerRun(Run):
     def _anchor(self) -> Tensor:
         if self._zero is None:
             numbers = [x for x in self.inputs if x.dtype != "string"]
-            first = numbers[0] if numbers else keras.layers.Hashing(1)(self.inputs[0])
+            first = numbers[0] if numbers else self._number()
             self._zero = self._added("_Zero", [first])
         return self._zero
+
+    def _number(self) -> Tensor:
+        """Return a tensor of numbers that depends on the inputs, which are texts.
+
+        Where layers of texts are cut off, it is the input in place of the first one.
+        """
+        steps = self.program.steps if self.built.texts else ()
+        for step in steps:
+            is_call = isinstance(step, ir.CallStep)
+            if is_call and isinstance(step.argument, ir.Argument):
+                number: Tensor = keras.tree.flatten(self._call(step))[0]
+                return number
+        return keras.layers.Hashing(1)(self.inputs[0])
 
     def _added(self, op: str, inputs: list[Any]) -> Tensor:
         """Call an op that is not a step of the program."""
