@@ -114,7 +114,7 @@ class _LayerRun(Run):
             model = made = keras.Model(*nests, name=name)
         else:
             made = texts.model(*nests, is_root=not program.path, name=name)
-            model = getattr(made, "model", made)
+            model = getattr(made, "part", made)
         names = {layer.name for layer in model.layers}
         self._note([name for name in self.layers if name in names])
         others = {n: layer for n, layer in self.layers.items() if n not in names}
@@ -124,7 +124,8 @@ class _LayerRun(Run):
 
     def _note(self, names: list[str]) -> None:
         weights = self.program.weights
-        noted = ((self.layers[name], weights[name]) for name in names if weights[name])
+        layers = {n: getattr(x, "part", x) for n, x in self.layers.items()}
+        noted = ((layers[name], weights[name]) for name in names if weights[name])
         self.built.weights.extend(noted)
 
     def _layer(self, name: str, more: Config | None = None) -> keras.Layer:
