@@ -114,7 +114,7 @@ class _LayerRun(Run):
             model = made = keras.Model(*nests, name=name)
         else:
             made = texts.model(*nests, is_root=not program.path, name=name)
-            model = getattr(made, "model", made)
+            model = getattr(made, "part", made)
         names = {layer.name for layer in model.layers}
         self._note([name for name in self.layers if name in names])
         others = {n: layer for n, layer in self.layers.items() if n not in names}
@@ -124,7 +124,8 @@ class _LayerRun(Run):
 
     def _note(self, names: list[str]) -> None:
         weights = self.program.weights
-        noted = ((self.layers[name], weights[name]) for name in names if weights[name])
+        layers = {n: getattr(x, "part", x) for n, x in self.layers.items()}
+        noted = ((layers[name], weights[name]) for name in names if weights[name])
         self.built.weights.extend(noted)
 
     def _layer(self, name: str, more: Config | None = None) -> keras.Layer:
@@ -193,9 +194,22 @@ class _LayerRun(Run):
     def _anchor(self) -> Tensor:
         if self._zero is None:
             numbers = [x for x in self.inputs if x.dtype != "string"]
-            first = numbers[0] if numbers else keras.layers.Hashing(1)(self.inputs[0])
+            first = numbers[0] if numbers else self._number()
             self._zero = self._added("_Zero", [first])
         return self._zero
+
+    def _number(self) -> Tensor:
+        """Return a tensor of numbers that depends on the inputs, which are texts.
+
+        Where layers of texts are cut off, it is the input in place of the first one.
+        """
+        steps = self.program.steps if self.built.texts else ()
+        for step in steps:
+            is_call = isinstance(step, ir.CallStep)
+            if is_call and isinstance(step.argument, ir.Argument):
+                number: Tensor = keras.tree.flatten(self._call(step))[0]
+                return number
+        return keras.layers.Hashing(1)(self.inputs[0])
 
     def _added(self, op: str, inputs: list[Any]) -> Tensor:
         """Call an op that is not a step of the program."""

@@ -209,7 +209,7 @@ class TextCuts:
             raise unreadable("more than one layer of a Sequential")
         ((_, layer, spec),) = feeds
         new = keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=name)
-        kept = [reader.model] if isinstance(reader, _PartCall) else []
+        kept = [reader.part] if isinstance(reader, _PartCall) else []
         kept += map(keras.saving.deserialize_keras_object, others)
         kept = kept or [keras.layers.Identity(name=f"{name}_output")]
         model = keras.Sequential([new, *kept], name=config["name"])
@@ -256,21 +256,21 @@ class _PartCall(keras_internals.LayerCall):
         self, cuts: TextCuts, model: keras.Model, count: int, feeds: Sequence[Feed]
     ) -> None:
         super().__init__(name=model.name)
-        self.cuts, self.model, self.count, self.feeds = cuts, model, count, feeds
+        self.cuts, self.part, self.count, self.feeds = cuts, model, count, feeds
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model, on new inputs in place of texts."""
         tensors = keras.tree.flatten([args, kwargs])
         with located(layer=self.name, code="KP306"):
             if len(tensors) != self.count:
-                raise unreadable(type(self.model).__name__)
+                raise unreadable(type(self.part).__name__)
             new = [
                 tensors[feed.source]
                 if feed.layer is None
                 else self.cuts.read(tensors[feed.source], self.name, i, feed.layer)
                 for i, feed in enumerate(self.feeds)
             ]
-        return self.noted(self.model(_one_or_all(new)))
+        return self.noted(self.part(_one_or_all(new)))
 
 
 def unreadable(what: str) -> LegacyModelError:
