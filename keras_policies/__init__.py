@@ -26,6 +26,7 @@ if _typing.TYPE_CHECKING:
     from keras_policies.diagnostics.plots import plot_gradients, plot_loss_scale
     from keras_policies.diagnostics.summary import summary
     from keras_policies.keras_internals.patches import patches
+    from keras_policies.legacy.base.codes import LeftOut
     from keras_policies.legacy.base.errors import LegacyModelError
     from keras_policies.legacy.conversion import Converted, convert_model
     from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
@@ -39,6 +40,7 @@ _LATER = {
     "Converted": "legacy.conversion",
     "KerasPoliciesWarning": "_common.warnings",
     "LayerDescription": "legacy.descriptions",
+    "LeftOut": "legacy.base.codes",
     "LegacyModelError": "legacy.base.errors",
     "ModelDescription": "legacy.descriptions",
     "TextInputs": "legacy.texts.inputs",
@@ -66,6 +68,7 @@ __all__ = [
     "FixedLossScale",
     "KerasPoliciesWarning",
     "LayerDescription",
+    "LeftOut",
     "LegacyModelError",
     "LossScale",
     "LossScaleLogger",

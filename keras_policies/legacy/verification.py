@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_policies._common.text import without_tracers
 from keras_policies._common.types import Config, Path
-from keras_policies.diagnostics import hardware
+from keras_policies.backends import hardware
 from keras_policies.legacy import plain_keras
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located

@@ -11,7 +11,7 @@ import sys
 
 WRONG = "KERAS_POLICIES_WRONG_FLOAT16"  # names of products, separated by spaces
 PROBE = (
-    "from keras_policies.diagnostics.hardware import wrong_products\n"
+    "from keras_policies.backends.hardware import wrong_products\n"
     "print(*wrong_products())"
 )
 

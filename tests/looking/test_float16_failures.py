@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_policies.diagnostics import hardware
+from keras_policies.backends import hardware
 from keras_policies.diagnostics.summary import rows_of
 
 BACKEND = keras.backend.backend()

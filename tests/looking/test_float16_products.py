@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError
-from keras_policies.diagnostics import hardware
+from keras_policies.backends import hardware
 from keras_policies.diagnostics.summary import risks
 from keras_policies.legacy import verification
 

@@ -238,14 +238,16 @@ def test_source_imports_what_is_common_alone():
 @pytest.mark.parametrize(
     ("package", "above"),
     [
-        pytest.param("legacy", ("summaries", "plots", "cli", "source"), id="legacy"),
-        pytest.param("summaries", ("legacy", "plots", "cli"), id="summaries"),
-        pytest.param("plots", ("legacy", "summaries", "cli"), id="plots"),
-        pytest.param("backends", ("legacy", "summaries", "plots"), id="backends"),
+        pytest.param("legacy", ("diagnostics", "cli", "source"), id="legacy"),
+        pytest.param("diagnostics", ("legacy", "cli", "source"), id="diagnostics"),
+        pytest.param("diagnostics/summary", ("diagnostics.plots",), id="summary"),
+        pytest.param("diagnostics/plots", ("diagnostics.summary",), id="plots"),
+        pytest.param("backends", ("legacy", "diagnostics", "cli"), id="backends"),
     ],
 )
 def test_packages_beside_each_other_do_not_import_one_another(package, above):
     beginnings = tuple(f"keras_policies.{name}" for name in above)
+    assert modules(package)
     for path, names in modules(package):
         assert {name for name in names if name.startswith(beginnings)} == set(), path
 

@@ -109,7 +109,8 @@ def legacy_models() -> None:
     mp.convert_model("model_of_2020", "new.keras", lost="refuse", signature="serve")
     assert_type(converted.destination, str)
     assert_type(converted.largest_difference, float | None)
-    assert_type(converted.left_out, tuple[str, ...])
+    assert_type(converted.left_out, tuple[mp.LeftOut, ...])
+    assert_type(converted.left_out[0].code, str)
     try:
         mp.load_model("nothing")
     except mp.LegacyModelError as error:

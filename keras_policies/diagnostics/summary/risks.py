@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from keras_policies import keras_internals
-from keras_policies.diagnostics import hardware
+from keras_policies.backends import hardware
 from keras_policies.loss_scaling.loss_scale import LossScale
 from keras_policies.policies.policy import Policy
 

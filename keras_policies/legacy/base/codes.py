@@ -159,7 +159,16 @@ CODES = {
 
 
 class LeftOut(str):
-    """A part that a model does not have, in words, with its code."""
+    """A part of a file that a model does not have, in words.
+
+    Attributes:
+        code: str, what kind of part it is, such as `"KP605"`. The command
+            `keras-policies explain` says what the code means.
+
+    Example:
+        >>> LeftOut("the metric 'f1': it is unknown").code
+        'KP605'
+    """
 
     code: str
 

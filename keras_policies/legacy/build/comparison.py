@@ -12,8 +12,8 @@ import keras
 import numpy as np
 
 from keras_policies import keras_internals
+from keras_policies.backends import hardware
 from keras_policies.backends.running import backend
-from keras_policies.diagnostics import hardware
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (

@@ -339,11 +339,9 @@ class Reconstructor(Rebuilder):
             inputs = inner["program"].inputs if is_program else inner["input_layers"]
             tensors = len(inputs) if is_program or isinstance(inputs[0], list) else 1
             return ir.LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
-        weights = tuple(
-            weight
-            for weight in concrete_functions.variables(self.traced, number)
-            if weight[1] not in report.replaced_variables
-        )
+        replaced = report.replaced_variables
+        variables = concrete_functions.variables(self.traced, number)
+        weights = tuple(weight for weight in variables if weight[1] not in replaced)
         config = {**layer.config} if layer.has_config else {}
         return ir.LayerSpec(layer.name, layer.class_name, config, weights, number)
 
