@@ -35,6 +35,7 @@ class Style:
     train: bool = False  # with initializers
     named: frozenset[str] = frozenset()  # classes whose automatic names are written
     explicit: bool = False  # with masks, axes and flags that Keras may find by itself
+    typed: bool = False  # with the policy of each layer, whatever the global one is
 
 
 def is_object(value: Any) -> bool:
@@ -170,6 +171,8 @@ class Objects:
         needed = {key for key in config if defaults.get(key) is none}
         if config.get("data_format") == "channels_first":
             needed.add("data_format")  # the default depends on a file of the user
+        if self.style.typed:
+            needed |= {"dtype"} & config.keys()
         while True:
             made = _config(cls, {k: v for k, v in config.items() if k in needed})
             made = defaults if made is None else made

@@ -1,5 +1,6 @@
 """The source code of a model."""
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -70,6 +71,10 @@ def to_source(
             for _ in range(TRIES):
                 module = Module(style)
                 lines = [*module.text(model, compile=compile)]
+                if module.policies and not style.typed:
+                    # Otherwise float32 layers would follow the global policy.
+                    style = dataclasses.replace(style, typed=True)
+                    continue
                 file = path and pathlib.Path(folder, path.name)
                 text = _text(module, lines, _title(model, origin), file)
                 style = checking.next_style(text, model, module, folder)

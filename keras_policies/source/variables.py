@@ -18,7 +18,8 @@ LONG = 24  # characters of a variable
 
 def identifier(name: str) -> str:
     """Return a name for a variable that resembles a name of a layer."""
-    text = re.sub(r"[^0-9a-zA-Z]+", "_", name).strip("_")[:LONG].strip("_") or "layer"
+    text = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
+    text = text[:LONG].strip("_") or "layer"
     return f"layer_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text
 
 

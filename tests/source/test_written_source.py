@@ -117,7 +117,21 @@ def test_a_policy_that_many_layers_have_is_named_once():
     text = keras_policies.to_source(model)
     assert text.count("mixed_float16") == 1
     assert 'layers.Dense(2, name="c", dtype=DTYPE),' in text
-    assert 'layers.Dense(2, name="d"),' in text
+    assert 'layers.Dense(2, name="d", dtype="float32"),' in text
+
+
+@once
+def test_the_policies_of_a_mixed_model_do_not_depend_on_the_global_one():
+    inputs = keras.Input((4,), name="i")
+    x = layers.Dense(3, dtype="mixed_float16", name="a")(inputs)
+    text = keras_policies.to_source(keras.Model(inputs, layers.Softmax(name="b")(x)))
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    namespace = {}
+    exec(text, namespace)
+    built = namespace["build_model"]()
+    policies = [layer.dtype_policy.name for layer in built.layers[1:]]
+    assert policies == ["mixed_float16", "float32"]
+    assert built.outputs[0].dtype == "float32"
 
 
 @once
