@@ -22,6 +22,8 @@ HEADINGS = "layer", "difference of the weights", "config"
 TOLD = 60  # characters of a value in a config
 # Models list their layers, and each layer is compared by itself.
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
+# Keras writes the policy of a Sequential, and does not read it again.
+UNREAD = {"Sequential": ("dtype",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Diff:
 
 def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
     """Compare two models; `path` is the file of the first."""
-    rows = [*_differences(_by_path(old), _by_path(new))]
+    with keras_internals.importing_no_tensorflow():
+        rows = [*_differences(_by_path(old), _by_path(new))]
     computing = {layer.compute_dtype for layer in keras_internals.sublayers(old)}
     allowed = max(TOLERANCES.get(dtype, 0.0) for dtype in {*computing, "float32"})
     example = seeded_inputs.example(old, allowed, paths.size(path))
@@ -98,14 +101,29 @@ def _config(layer: keras.Layer) -> Config:
     config = {"class": written["class_name"], **written["config"]}
     nodes = (each for each in config.get("layers", ()) if "inbound_nodes" in each)
     calls = {f"calls of {each['name']}": each["inbound_nodes"] for each in nodes}
-    return calls | {key: config[key] for key in config.keys() - LAYERS}
+    left_out = *LAYERS, *UNREAD.get(config["class"], ())
+    return calls | {key: config[key] for key in config.keys() - left_out}
 
 
-def _settings(old: Config, new: Config) -> Iterator[str]:
-    for key in sorted(old.keys() | new.keys()):
-        values = [json.dumps(each.get(key), sort_keys=True) for each in (old, new)]
-        if values[0] != values[1]:
-            yield f"{key}: {values[0][:TOLD]} -> {values[1][:TOLD]}"
+def _settings(old: Config, new: Config, inside: str = "") -> Iterator[str]:
+    """Yield the settings that differ.
+
+    Example:
+        >>> [*_settings({"dtype": {"name": "float16"}}, {"dtype": {"name": "float32"}})]
+        ['dtype.name: "float16" -> "float32"']
+    """
+    for key in sorted(old.keys() | new.keys(), key=str):
+        values = old.get(key), new.get(key)
+        if isinstance(values[0], dict) and isinstance(values[1], dict):
+            yield from _settings(*values, f"{inside}{key}.")
+            continue
+        texts = [json.dumps(value, sort_keys=True) for value in values]
+        if texts[0] != texts[1]:
+            yield f"{inside}{key}: {_cut(texts[0])} -> {_cut(texts[1])}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TOLD else f"{text[:TOLD]}…"
 
 
 def _own_weights(layer: keras.Layer) -> list[Any]:
