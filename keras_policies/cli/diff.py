@@ -22,6 +22,7 @@ HEADINGS = "layer", "difference of the weights", "config"
 TOLD = 60  # characters of a value in a config
 # Models list their layers, and each layer is compared by itself.
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
+ONLY = "only in OLD", "only in NEW"
 # Keras writes the policy of a Sequential, and does not read it again.
 UNREAD = {"Sequential": ("dtype",)}
 
@@ -86,8 +87,7 @@ def _differences(
 ) -> Iterator[LayerDifference]:
     for path in dict.fromkeys((*old, *new)):
         if path not in old or path not in new:
-            where = "only in OLD" if path in old else "only in NEW"
-            yield LayerDifference(path, (where,), None)
+            yield LayerDifference(path, (ONLY[path in new],), None)
             continue
         config = (*_settings(_config(old[path]), _config(new[path])),)
         weights = _difference(_own_weights(old[path]), _own_weights(new[path]))
@@ -152,11 +152,7 @@ def show(diff: Diff) -> None:
     """Print a table of the layers that differ, and a line about the outputs."""
     console = terminal.console(UNLIMITED)
     rows = [
-        (
-            row.layer or "the model",
-            "other shapes" if row.weights is None else f"{row.weights:.3g}",
-            "; ".join(row.config),
-        )
+        (row.layer or "the model", _shown(row), "; ".join(row.config))
         for row in diff.layers
     ]
     if rows:
@@ -166,4 +162,12 @@ def show(diff: Diff) -> None:
         line = f"outputs: largest difference {diff.outputs:.1g} of the largest output"
         line += f", allowed {diff.allowed:.1g}"
     print(line)
-    print("equal" if diff.is_empty else f"different: {len(rows)} layers")
+    layers = "1 layer" if len(rows) == 1 else f"{len(rows)} layers"
+    print("equal" if diff.is_empty else f"different: {layers}")
+
+
+def _shown(row: LayerDifference) -> str:
+    """Return the text about the weights of a layer."""
+    if row.weights is None:
+        return "" if {*row.config} & {*ONLY} else "other shapes"
+    return f"{row.weights:.3g}"

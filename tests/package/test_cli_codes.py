@@ -272,7 +272,11 @@ def test_diff_finds_what_differs(models, capsys):
     assert main(["diff", models[0], models[2]]) == 1
     printed = capsys.readouterr().out
     assert re.search(r"^d +0\.5", printed, re.MULTILINE)
-    assert printed.endswith("different: 1 layers\n")
+    assert printed.endswith("different: 1 layer\n")
+    assert main(["diff", models[0], models[3]]) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"^d +other shapes +activation", printed, re.MULTILINE)
+    assert re.search(r"^r +only in NEW", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", [MODEL, SEQUENTIAL], ids=["Functional", "Sequential"])
