@@ -381,5 +381,5 @@ def _main(parsed: argparse.Namespace) -> int:
 
         problem = tasks.Problem.of(error, "", parsed.fallback)
         reports.print_problems([problem], parsed.verbose)
-        is_wrong = isinstance(error, commands.CommandLineError)
+        is_wrong = problem.code == commands.CommandLineError.code
         return commands.WRONG if is_wrong else commands.FAILED
