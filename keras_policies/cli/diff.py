@@ -113,11 +113,11 @@ def _settings(old: Config, new: Config, inside: str = "") -> Iterator[str]:
         ['dtype.name: "float16" -> "float32"']
     """
     for key in sorted(old.keys() | new.keys(), key=str):
-        values = old.get(key), new.get(key)
-        if isinstance(values[0], dict) and isinstance(values[1], dict):
-            yield from _settings(*values, f"{inside}{key}.")
+        first, second = old.get(key), new.get(key)
+        if isinstance(first, dict) and isinstance(second, dict):
+            yield from _settings(first, second, f"{inside}{key}.")
             continue
-        texts = [json.dumps(value, sort_keys=True) for value in values]
+        texts = [json.dumps(value, sort_keys=True) for value in (first, second)]
         if texts[0] != texts[1]:
             yield f"{inside}{key}: {_cut(texts[0])} -> {_cut(texts[1])}"
 
