@@ -137,9 +137,12 @@ def verify(arguments: argparse.Namespace) -> int:
 
 def code(arguments: argparse.Namespace) -> int:
     """Write the source code of a model; return the exit code."""
-    output = arguments.output and pathlib.Path(arguments.output)
+    from keras_policies.legacy import atomic_file
+
+    output = pathlib.Path(arguments.output) if arguments.output else None
     constants = output.with_suffix(".npz") if output else None
-    _check_code(arguments, [output, constants, arguments.weights])
+    weights = pathlib.Path(arguments.weights) if arguments.weights else None
+    _check_code(arguments, [output, constants, weights])
     _prepare(arguments, 1)
     model = _loaded(arguments, arguments.path, arguments.compile)
     text = importlib.import_module("keras_policies").to_source(
@@ -149,9 +152,14 @@ def code(arguments: argparse.Namespace) -> int:
         compile=arguments.compile,
         train=arguments.train,
     )
-    output.write_text(text, "utf-8") if output else print(text, end="")
-    if arguments.weights:
-        model.save_weights(arguments.weights, overwrite=True)
+    if output is None:
+        print(text, end="")
+    else:
+        with atomic_file.writing(output, arguments.overwrite) as path:
+            path.write_text(text, "utf-8")
+    if weights is not None:
+        with atomic_file.writing(weights, arguments.overwrite) as path:
+            model.save_weights(path)
     return OK
 
 
@@ -190,7 +198,7 @@ def diff(arguments: argparse.Namespace) -> int:
     return OK if found.is_empty else FAILED
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """Return the question whether the most similar name is meant, or nothing."""
     matches = difflib.get_close_matches(name, [*names], 1)
     return f" Did you mean {matches[0]!r}?" if matches else ""
@@ -207,13 +215,17 @@ def _check_policy(name: str | None) -> None:
     except ValueError:
         known = *names.NAMES, *names.STOCK_DTYPES
         raise CommandLineError(
-            f"--policy {name!r}: there is no such policy.{_nearest(name, known)} "
+            f"--policy {name!r}: there is no such policy.{nearest(name, known)} "
             f"Policies are {', '.join(known)}, and the names of other dtypes."
         ) from None
 
 
-def _check_code(arguments: argparse.Namespace, files: Sequence[Any]) -> None:
+def _check_code(
+    arguments: argparse.Namespace, files: Sequence[pathlib.Path | None]
+) -> None:
     """Raise if the command line is wrong, before Keras is imported for it."""
+    from keras_policies.legacy import atomic_file
+
     _check_policy(arguments.policy)
     for option, path, ending in zip(
         ("--output", "--output", "--weights"),
@@ -224,9 +236,8 @@ def _check_code(arguments: argparse.Namespace, files: Sequence[Any]) -> None:
         if path and not str(path).endswith(ending):
             reason = f"expected a name that ends in {ending!r}."
             raise CommandLineError(f"{option} {str(path)!r}: {reason}")
-        if path and os.path.exists(path) and not arguments.overwrite:
-            reason = "exists. --overwrite replaces it."
-            raise CommandLineError(f"{option} {str(path)!r}: {reason}")
+        if path:
+            atomic_file.check(path, arguments.overwrite)
 
 
 def _check_convert(arguments: argparse.Namespace) -> None:

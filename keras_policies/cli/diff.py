@@ -22,6 +22,9 @@ HEADINGS = "layer", "difference of the weights", "config"
 TOLD = 60  # characters of a value in a config
 # Models list their layers, and each layer is compared by itself.
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
+ONLY = "only in OLD", "only in NEW"
+# Keras writes the policy of a Sequential, and does not read it again.
+UNREAD = {"Sequential": ("dtype",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Diff:
 
 def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
     """Compare two models; `path` is the file of the first."""
-    rows = [*_differences(_by_path(old), _by_path(new))]
+    with keras_internals.importing_no_tensorflow():
+        rows = [*_differences(_by_path(old), _by_path(new))]
     computing = {layer.compute_dtype for layer in keras_internals.sublayers(old)}
     allowed = max(TOLERANCES.get(dtype, 0.0) for dtype in {*computing, "float32"})
     example = seeded_inputs.example(old, allowed, paths.size(path))
@@ -83,8 +87,7 @@ def _differences(
 ) -> Iterator[LayerDifference]:
     for path in dict.fromkeys((*old, *new)):
         if path not in old or path not in new:
-            where = "only in OLD" if path in old else "only in NEW"
-            yield LayerDifference(path, (where,), None)
+            yield LayerDifference(path, (ONLY[path in new],), None)
             continue
         config = (*_settings(_config(old[path]), _config(new[path])),)
         weights = _difference(_own_weights(old[path]), _own_weights(new[path]))
@@ -98,14 +101,29 @@ def _config(layer: keras.Layer) -> Config:
     config = {"class": written["class_name"], **written["config"]}
     nodes = (each for each in config.get("layers", ()) if "inbound_nodes" in each)
     calls = {f"calls of {each['name']}": each["inbound_nodes"] for each in nodes}
-    return calls | {key: config[key] for key in config.keys() - LAYERS}
+    left_out = *LAYERS, *UNREAD.get(config["class"], ())
+    return calls | {key: config[key] for key in config.keys() - left_out}
 
 
-def _settings(old: Config, new: Config) -> Iterator[str]:
-    for key in sorted(old.keys() | new.keys()):
-        values = [json.dumps(each.get(key), sort_keys=True) for each in (old, new)]
-        if values[0] != values[1]:
-            yield f"{key}: {values[0][:TOLD]} -> {values[1][:TOLD]}"
+def _settings(old: Config, new: Config, inside: str = "") -> Iterator[str]:
+    """Yield the settings that differ.
+
+    Example:
+        >>> [*_settings({"dtype": {"name": "float16"}}, {"dtype": {"name": "float32"}})]
+        ['dtype.name: "float16" -> "float32"']
+    """
+    for key in sorted(old.keys() | new.keys(), key=str):
+        first, second = old.get(key), new.get(key)
+        if isinstance(first, dict) and isinstance(second, dict):
+            yield from _settings(first, second, f"{inside}{key}.")
+            continue
+        texts = [json.dumps(value, sort_keys=True) for value in (first, second)]
+        if texts[0] != texts[1]:
+            yield f"{inside}{key}: {_cut(texts[0])} -> {_cut(texts[1])}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TOLD else f"{text[:TOLD]}…"
 
 
 def _own_weights(layer: keras.Layer) -> list[Any]:
@@ -134,11 +152,7 @@ def show(diff: Diff) -> None:
     """Print a table of the layers that differ, and a line about the outputs."""
     console = terminal.console(UNLIMITED)
     rows = [
-        (
-            row.layer or "the model",
-            "other shapes" if row.weights is None else f"{row.weights:.3g}",
-            "; ".join(row.config),
-        )
+        (row.layer or "the model", _shown(row), "; ".join(row.config))
         for row in diff.layers
     ]
     if rows:
@@ -148,4 +162,12 @@ def show(diff: Diff) -> None:
         line = f"outputs: largest difference {diff.outputs:.1g} of the largest output"
         line += f", allowed {diff.allowed:.1g}"
     print(line)
-    print("equal" if diff.is_empty else f"different: {len(rows)} layers")
+    layers = "1 layer" if len(rows) == 1 else f"{len(rows)} layers"
+    print("equal" if diff.is_empty else f"different: {layers}")
+
+
+def _shown(row: LayerDifference) -> str:
+    """Return the text about the weights of a layer."""
+    if row.weights is None:
+        return "" if {*row.config} & {*ONLY} else "other shapes"
+    return f"{row.weights:.3g}"

@@ -2,7 +2,7 @@
 
 import argparse
 
-from keras_policies.cli.commands import OK, CommandLineError
+from keras_policies.cli.commands import OK, CommandLineError, nearest
 from keras_policies.legacy.base.codes import CODES
 
 
@@ -11,7 +11,10 @@ def explain(arguments: argparse.Namespace) -> int:
     names = [name.upper() for name in arguments.codes]
     for name in names:
         if name not in CODES:
-            raise CommandLineError(f"no code {name!r}. Without one, all are listed.")
+            raise CommandLineError(
+                f"there is no code {name!r}.{nearest(name, CODES)} "
+                "keras-policies explain lists all."
+            )
     for name in names:
         code = CODES[name]
         print(f"{name}: {code.title}\n  {code.meaning}\n  {code.remedy}")

@@ -111,7 +111,10 @@ def _below(base: str, source: str) -> str:
     relative = os.path.relpath(path, os.path.abspath(base))
     if relative.split(os.sep)[0] == os.pardir:
         raise LegacyModelError(
-            f"it does not lie below {base!r}.", path=source, code="KP001"
+            f"it does not lie below {base!r}.",
+            "Pass a --base that contains it.",
+            path=source,
+            code="KP001",
         )
     endings = (*archives.ENDINGS, *ENDINGS)
     ending = next((ending for ending in endings if path.endswith(ending)), "")

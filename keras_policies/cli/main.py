@@ -13,6 +13,7 @@ import argparse
 import contextvars
 import importlib
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -335,7 +336,7 @@ def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--backends",
         metavar="NAMES",
-        type=lambda names: names.split(","),
+        type=_backends,
         default=["jax", "tensorflow", "torch"],
         help="the backends on which plain Keras must compute the model correctly, such "
         "as jax,torch; by default all three",
@@ -343,6 +344,16 @@ def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--unsafe", action="store_true", help="run code from the file (Lambda layers)"
     )
+
+
+def _backends(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - {*startup.LIGHTEST_FIRST}:
+        raise argparse.ArgumentTypeError(
+            f"expected names among {', '.join(startup.LIGHTEST_FIRST)}, separated by "
+            f"commas, found {min(unknown)!r}"
+        )
+    return names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -359,11 +370,16 @@ def _main(parsed: argparse.Namespace) -> int:
     color.set(parsed.color)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
-        return run(parsed)
-    except (ValueError, TypeError) as error:
+        code = run(parsed)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # what reads the output, such as `head`, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return commands.FAILED
+    except Exception as error:  # also what Keras or a class of the user's raises
         from keras_policies.cli import reports, tasks
 
         problem = tasks.Problem.of(error, "", parsed.fallback)
         reports.print_problems([problem], parsed.verbose)
-        is_wrong = isinstance(error, commands.CommandLineError)
+        is_wrong = problem.code == commands.CommandLineError.code
         return commands.WRONG if is_wrong else commands.FAILED

@@ -52,9 +52,11 @@ class Problem:
     def of(cls, error: Exception, path: str, code: str = "KP002") -> "Problem":
         """Return the problem of an error; `path` and `code` if it has none itself.
 
-        Without a path, it is an error of this package, whose class does not matter.
+        Without a path, a ValueError or TypeError is an error of this package, whose
+        class does not matter.
         """
-        text = f"{type(error).__name__}: {error}" if path else str(error)
+        is_ours = not path and isinstance(error, ValueError | TypeError)
+        text = str(error) if is_ours else f"{type(error).__name__}: {error}"
         if isinstance(error, LegacyModelError):
             text, path = error.problem, str(error.path or path)
         code = getattr(error, "code", "") or code
@@ -235,7 +237,8 @@ class Verification(Task):
     def _check(self) -> tuple[str, Config]:
         if not self.outputs.is_file():
             reason = f"there are no recorded outputs {str(self.outputs)!r}."
-            raise LegacyModelError(reason, path=self.path, code="KP503")
+            hint = "Record them where the old model runs: keras-policies --help."
+            raise LegacyModelError(reason, hint, path=self.path, code="KP503")
         readers.check(self.path)
         return VERIFIED, {}
 

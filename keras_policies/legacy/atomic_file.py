@@ -33,6 +33,8 @@ def check(
     """
     with located(destination, code="KP108"):
         try:
+            if destination.is_dir():
+                raise LegacyModelError("it is a folder.", "Choose another name.")
             if destination.exists() and not overwrite:
                 raise _exists(destination)
             folder = destination.parent

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ Path = str | os.PathLike[str]
 
 IDLE = 60  # seconds without a request after which the process ends
 TIME = 1800  # seconds for one file, after which it counts as hanging
+VALUES = re.compile(r"\[\[[-+.,e\d\s\[\]naif]*\]\]")  # of a tensor in an error
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
 START = (
     "import sys; sys.path = sys.argv[2:]; import runpy; "
@@ -245,7 +247,8 @@ def _answered(
         error: BaseException = raised
         while cause := error.__cause__ or error.__context__:
             error = cause
-        text = f"{type(error).__name__}: {error}"[:TOLD].rstrip(".: ")
+        text = f"{type(error).__name__}: {error}"[: 10 * TOLD]
+        text = VALUES.sub("[…]", text)[:TOLD].rstrip(".: ")
         return None, f"it cannot be {what} in plain Keras: {text}"
     return answer, None
 

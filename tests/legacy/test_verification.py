@@ -94,6 +94,12 @@ def test_inputs_of_another_shape_are_named(tmp_path):
     refused(tmp_path, SOURCE, match, x_0=np.ones((2, 3), "float32"))
 
 
+def test_an_error_of_keras_is_told_without_the_values_of_a_tensor(tmp_path):
+    source = legacy_files.CORPUS / "2.4.4" / "seq_dense_bf16" / "model.h5"
+    match = r"Invalid input shape for input [^[]*\[…\]"
+    refused(tmp_path, source, match, x_0=np.full((8, 2, 2, 9), -0.5, "float32"))
+
+
 def test_what_is_no_npz_says_how_to_record_one(tmp_path):
     np.save(tmp_path / "outputs.npy", np.ones(3))
     match = re.escape('np.savez("outputs.npz", x_0=x, y_0=model.predict(x))')

@@ -521,7 +521,7 @@ def test_base_decides_where_a_model_is_written_whatever_else_is(zoo):
     command = ["convert", "zoo/a/model.h5", "--output-dir", "new", "--jobs", "1"]
     assert main([*command, "--base", "zoo"]) == 0
     assert (zoo.parent / "new/a/model.keras").is_file()
-    assert main([*command, "--base", "new"]) == 1
+    assert main([*command, "--base", "new"]) == 2
 
 
 def test_verify_compares_a_file_or_a_folder(zoo, capsys, monkeypatch):
@@ -576,7 +576,7 @@ def test_json_has_the_same_keys_whatever_happened(zoo, capsys):
 
 def test_a_folder_of_folders_asks_for_recursive(zoo, capsys):
     shutil.move(zoo, zoo.parent / "deep" / "zoo")
-    assert main(["inspect", "deep"]) == 1
+    assert main(["inspect", "deep"]) == 2
     problem = "deep: no model directly in it; 5 below. Add --recursive."
     assert problem in capsys.readouterr().err
 

@@ -5,6 +5,7 @@ import pathlib
 import pickle
 import re
 import shutil
+import subprocess
 import sys
 import types
 
@@ -22,6 +23,7 @@ from keras_policies.legacy.base.codes import CODES, LeftOut, left_out
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL, H5 = str(SOURCE / "saved_model"), str(SOURCE / "model.h5")
+SEQUENTIAL = str(legacy_files.CORPUS / "2.4.4" / "seq_dense_bf16" / "model.h5")
 CUSTOM = legacy_files.MORE / "2.4.4" / "custom_layer"
 HOSTILE = {*map(str, (legacy_files.FOLDER.parent / "hostile").glob("*/*"))}
 pytestmark = pytest.mark.once("the command says the same on every backend")
@@ -49,7 +51,7 @@ def test_explain_prints_a_code_or_all(capsys):
     assert main(["explain"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(CODES)
     assert main(["explain", "KP999"]) == 2
-    assert "KP001: no code 'KP999'" in capsys.readouterr().err
+    assert "KP001: there is no code 'KP999'. Did you mean" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", sorted(HOSTILE), ids=lambda path: path[-40:])
@@ -270,12 +272,76 @@ def test_diff_finds_what_differs(models, capsys):
     assert main(["diff", models[0], models[2]]) == 1
     printed = capsys.readouterr().out
     assert re.search(r"^d +0\.5", printed, re.MULTILINE)
-    assert printed.endswith("different: 1 layers\n")
+    assert printed.endswith("different: 1 layer\n")
+    assert main(["diff", models[0], models[3]]) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"^d +other shapes +activation", printed, re.MULTILINE)
+    assert re.search(r"^r +only in NEW", printed, re.MULTILINE)
 
 
-def test_diff_compares_a_legacy_model_with_its_conversion(tmp_path, capsys):
+@pytest.mark.parametrize("path", [MODEL, SEQUENTIAL], ids=["Functional", "Sequential"])
+def test_diff_compares_a_legacy_model_with_its_conversion(path, tmp_path, capsys):
     new = str(tmp_path / "new.keras")
-    assert main(["convert", MODEL, new]) == 0
+    assert main(["convert", path, new]) == 0
     capsys.readouterr()
-    assert main(["diff", MODEL, new]) == 0
+    assert main(["diff", path, new]) == 0
     assert capsys.readouterr().out.endswith("\nequal\n")
+
+
+def test_diff_names_the_policies_that_differ(tmp_path, capsys):
+    new = str(tmp_path / "new.keras")
+    assert main(["convert", H5, new, "--policy", "float32"]) == 0
+    capsys.readouterr()
+    assert main(["diff", H5, new, "--json"]) == 1
+    rows = {row["layer"]: row for row in json.loads(capsys.readouterr().out)["layers"]}
+    expected = 'dtype.config.name: "mixed_float16" -> "float32"'
+    assert rows["conv_a"]["config"] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        (
+            MODEL,
+            ["--signature", "x"],
+            "Choose one of them, or leave the signature out.",
+        ),
+        (H5, ["--signature", "x"], "only a SavedModel does. Leave the signature out."),
+    ],
+    ids=["SavedModel", "H5"],
+)
+def test_a_wrong_signature_has_a_remedy(path, options, message, tmp_path, capsys):
+    new = tmp_path / "new.keras"
+    assert main(["convert", path, str(new), *options]) == 1
+    assert capsys.readouterr().err.endswith(f"{message}\n")
+    assert not new.exists()
+
+
+def test_an_unknown_backend_is_a_wrong_command_line(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["convert", H5, "new.keras", "--backends", "jax,nosuch"])
+    expected = "expected names among jax, torch, tensorflow, separated by commas"
+    assert expected in capsys.readouterr().err
+
+
+def test_a_reader_that_has_ended_is_no_error(tmp_path):
+    for number in range(40):
+        shutil.copy(H5, tmp_path / f"{number}.h5")
+    command = [sys.executable, "-m", "keras_policies_cli", "inspect", "--json"]
+    with subprocess.Popen(
+        [*command, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+def test_an_error_of_keras_has_its_class_and_a_code(monkeypatch, capsys):
+    def fail(*arguments, **options):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(keras_policies, "load_model", fail)
+    assert main(["diff", H5, H5]) == 1
+    assert capsys.readouterr().err.endswith("KP002: RuntimeError: out of luck\n")

@@ -75,16 +75,34 @@ def test_large_constants_are_written_beside_the_code(tmp_path):
     ("options", "message"),
     [
         (["-o", "code.txt"], "--output 'code.txt': expected a name that ends in '.py'"),
-        (["-o", "there.py"], "--output 'there.py': exists. --overwrite replaces it."),
         (["--weights", "w.h5"], "--weights 'w.h5': expected a name that ends in '.wei"),
     ],
 )
 def test_a_wrong_command_line_is_told(options, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pathlib.Path("there.py").write_text("# mine\n")
     assert main(["code", MODEL, *options]) == 2
     assert message in capsys.readouterr().err
+    assert not [*pathlib.Path().iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "there.py"], "KP108: there.py: it exists already."),
+        (["-o", "none/code.py"], "KP108: none/code.py: there is no folder 'none'"),
+        (["--weights", "w.weights.h5"], "KP108: w.weights.h5: it is a folder."),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_told(
+    options, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("there.py").write_text("# mine\n")
+    pathlib.Path("w.weights.h5").mkdir()
+    assert main(["code", MODEL, *options]) == 1
+    assert message in capsys.readouterr().err
     assert pathlib.Path("there.py").read_text() == "# mine\n"
+    assert len([*pathlib.Path().iterdir()]) == 2
 
 
 def test_a_file_that_exists_is_replaced_if_that_is_asked_for(tmp_path):

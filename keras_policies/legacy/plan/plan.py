@@ -179,6 +179,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
                     if legacy.traced is None
                     else "lost='refuse' leaves its functions unread."
                 ),
+                "Leave the signature out.",
                 code="KP109",
             )
         return layers.keras_model(_written(legacy), options)
@@ -195,6 +196,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
         raise LegacyModelError(
             f"there is no signature {options.signature!r} in it; there are "
             f"{sorted(traced.signatures)}.",
+            "Choose one of them, or leave the signature out.",
             code="KP109",
         )
     # Imported here: most models need none of its modules.
