@@ -7,6 +7,7 @@ on the CPU, since this one may have reserved the memory of all accelerators.
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -260,10 +261,17 @@ def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:
     inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     if keras.backend.backend() == "torch":
         importlib.import_module("torch").set_grad_enabled(False)
-    if keras.backend.backend() != "jax":
-        # Augmentation layers train unless they are told otherwise.
-        return keras.tree.flatten(model(inputs, training=False)), model.losses
-    # Compiled as a whole, which takes less time than one op after another.
+    if keras.backend.backend() == "jax":
+        with contextlib.suppress(Exception):  # a look-up layer, which jax cannot trace
+            return _compiled(model, inputs)
+    # Augmentation layers train unless they are told otherwise.
+    return keras.tree.flatten(model(inputs, training=False)), model.losses
+
+
+def _compiled(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:
+    """Call a model that jax compiles as a whole: one op after another takes longer."""
+    import keras
+
     call = functools.partial(model.stateless_call, training=False, return_losses=True)
     variables = model.trainable_variables, model.non_trainable_variables
     values = [[variable.value for variable in each] for each in variables]
