@@ -9,7 +9,7 @@ Where Keras would call one, it gets a new input, and the model is made of these.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -17,14 +17,17 @@ import keras
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.configs import is_program, layer_name
+from keras_policies.legacy.base.configs import is_program, keras_object, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.build import makers
+from keras_policies.legacy.build.calls import SequenceWithCalls
 from keras_policies.legacy.build.makers import Maker
 from keras_policies.legacy.texts.arguments import ARGUMENTS
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.texts.layers import Shape, TextLayer
 
 STRING = "string"
+PART = "<part>"  # in the config of a Sequential: its first layer, which is a model
 ALWAYS = "StringLookup", "TextVectorization"  # read texts, whatever the config says
 RESHAPES = {"ExpandDims", "Flatten", "Reshape", "Squeeze"}  # in Keras, and in `tf`
 RESHAPES |= {"expand_dims", "reshape", "squeeze"}
@@ -67,7 +70,7 @@ class TextCuts:
         self._reads: list[_Read] = []
 
     def maker(self, config: Config, *, is_root: bool) -> Maker | None:
-        """Return the maker of a layer of texts in a graph, or of a stock model."""
+        """Return the maker of a layer of texts in a graph, or of a model of layers."""
         inner = config.get("config")
         if _is_text_layer(config):
             is_in_graph = "inbound_nodes" in config
@@ -76,15 +79,18 @@ class TextCuts:
                 if is_in_graph
                 else None
             )
-        if config.get("registered_name") or not isinstance(inner, dict):
+        if is_program(config) or not isinstance(inner, dict):
             return None
-        if "input_layers" in inner:
-            make = self._functional
-        elif config.get("class_name") == "Sequential" and takes_texts(config):
-            make = self._sequential
-        else:
+        own, is_graph = config.get("registered_name"), "input_layers" in inner
+        if not takes_texts(config) and (own or not is_graph):
             return None
-        return Maker(keras.Model, lambda settings: make(settings, is_root))
+        cls = keras.Model if is_graph else getattr(keras, config["class_name"], None)
+        cls = keras.saving.get_registered_object(own) if own else cls
+        bases = keras.Model if is_graph else (keras.Sequential, SequenceWithCalls)
+        if not (isinstance(cls, type) and issubclass(cls, bases)):
+            return None
+        make = self._functional if is_graph else self._sequential
+        return Maker(keras.Model, lambda settings: make(settings, cls, is_root))
 
     def layer(self, config: Config) -> Any:
         """Return the layer of a config, or what reads texts in its place."""
@@ -104,7 +110,13 @@ class TextCuts:
         return tensor
 
     def model(
-        self, inputs: Any, outputs: Any, *, is_root: bool, **options: Any
+        self,
+        inputs: Any,
+        outputs: Any,
+        *,
+        is_root: bool,
+        cls: type[keras.Model] = keras.Model,
+        **options: Any,
     ) -> keras.Operation:
         """Return a model without its layers of texts; inside of another, its call."""
         tensors: list[Tensor] = keras.tree.flatten(inputs)
@@ -116,7 +128,7 @@ class TextCuts:
         ]
         texts = [x for x in tensors if x.dtype == STRING]
         if not (any(feed.layer for feed in feeds) or (is_root and texts)):
-            return keras.Model(inputs, outputs, **options)
+            return cls(inputs, outputs, **options)
         if not feeds:
             raise LegacyModelError(
                 "nothing reads its inputs, which are texts.", code="KP306"
@@ -133,7 +145,7 @@ class TextCuts:
         self._rename(feeds, names, made_by)
         new = [feed.tensor for feed in feeds]
         given = {x.name: x for x in new} if is_dict else _one_or_all(new)
-        model = keras.Model(given, outputs, **options)
+        model = cls(given, outputs, **options)
         sources = [
             (name, tuple(x.shape) if x.dtype == STRING else None)
             for name, x in zip(names, tensors, strict=True)
@@ -185,17 +197,21 @@ class TextCuts:
         self.inputs = TextInputs((*sources,), (*targets,), (*layers,), is_dict)
         return model
 
-    def _functional(self, config: Config, is_root: bool) -> keras.Operation:
+    def _functional(
+        self, config: Config, cls: type[keras.Model], is_root: bool
+    ) -> keras.Operation:
         _check_readers(config["layers"])
         inside = {x["name"] for x in config["layers"] if _is_part(x)}
         ends = _counted_from_0(config["output_layers"], inside)
 
         def model(**options: Any) -> keras.Operation:
-            return self.model(is_root=is_root, **options)
+            return self.model(is_root=is_root, cls=cls, **options)
 
-        return _model_by(model).from_config({**config, "output_layers": ends})
+        return makers.subclass(cls, model).from_config(
+            {**config, "output_layers": ends}
+        )
 
-    def _sequential(self, config: Config, is_root: bool) -> keras.Operation:
+    def _sequential(self, config: Config, cls: Any, is_root: bool) -> keras.Operation:
         """Return a Sequential whose first layer takes texts."""
         layers = config["layers"]
         first, *others = layers[layers[0]["class_name"] == "InputLayer" :]
@@ -204,18 +220,26 @@ class TextCuts:
         options = layers[0]["config"]
         shape, name = tuple(options["batch_shape"]), options["name"]
         reader = self.layer(first)
-        feeds = reader.feeds if isinstance(reader, _PartCall) else [reader.feed(shape)]
+        if not isinstance(reader, _PartCall | _TextCall):
+            with located(layer=reader.name, code="KP306"):
+                raise unreadable(type(reader).__name__)
+        is_part = isinstance(reader, _PartCall)
+        feeds = reader.feeds if is_part else [reader.feed(shape)]
         if len(feeds) != 1:
             raise unreadable("more than one layer of a Sequential")
         ((_, layer, spec),) = feeds
-        new = keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=name)
-        kept = [reader.part] if isinstance(reader, _PartCall) else []
-        kept += map(keras.saving.deserialize_keras_object, others)
-        kept = kept or [keras.layers.Identity(name=f"{name}_output")]
-        model = keras.Sequential([new, *kept], name=config["name"])
-        return self._made(
-            model, [(name, shape)], [Feed(0, layer, new)], is_root=is_root
-        )
+        new = {"batch_shape": spec.shape, "dtype": spec.dtype, "name": name}
+        kept = [keras_object(None, PART, {}, PART)] if is_part else []
+        kept += others
+        kept = kept or [
+            keras_object("keras.layers", "Identity", {"name": f"{name}_output"})
+        ]
+        kept.insert(0, keras_object("keras.layers", "InputLayer", new))
+        part = Maker(keras.Model, lambda _: reader.part)
+        with keras_internals.custom_object_scope({PART: part}):
+            model = cls.from_config({**config, "layers": kept})
+        feed = Feed(0, layer, model.inputs[0])
+        return self._made(model, [(name, shape)], [feed], is_root=is_root)
 
 
 class _TextCall(keras_internals.LayerCall):
@@ -372,19 +396,3 @@ def _made_by(outputs: Any) -> set[keras.Operation]:
 
 def _one_or_all(items: list[Any]) -> Any:
     return items if len(items) > 1 else items[0]
-
-
-def _model_by(make: Callable[..., Any]) -> type[keras.Model]:
-    """Return a class of models whose objects `make` makes.
-
-    Its arguments tell Keras that it is made as a Functional is.
-    """
-
-    class Made(keras.Model):  # type: ignore[misc]
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            return make(*args, **kwargs)
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            raise NotImplementedError
-
-    return Made
