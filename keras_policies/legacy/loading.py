@@ -254,6 +254,7 @@ def rebuild(
             try:
                 planned = plan.make(legacy, policy, attempt, compile)
                 if function in attempts and planned.loses_masks:
+                    function = dataclasses.replace(attempt, by_function=True)
                     attempts = [function] if problems else [function, attempt]
                     continue
                 planned.raise_if_missing()
