@@ -270,7 +270,7 @@ def rebuild(
                 if suspects := error.suspects - attempt.namesakes:
                     names = attempt.namesakes | suspects
                     attempts.insert(0, dataclasses.replace(attempt, namesakes=names))
-        # That of a config says more than that of a function.
+        # Errors about the config say more than those about the function.
         _, first = min(problems, key=lambda problem: problem[0])
         problem = _about_signature(first, legacy, options.signature)
         if not (problem.hint or isinstance(problem, errors.LimitError)):
@@ -283,7 +283,7 @@ def _about_signature(
 ) -> LegacyModelError:
     """Return an error about the model itself, with its other signatures as a remedy.
 
-    Of a policy, the greedy one draws no random numbers.
+    Greedy policies of agents come first, since they draw no random numbers.
     """
     if problem.layer != "" or legacy.traced is None:
         return problem

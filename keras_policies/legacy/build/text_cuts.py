@@ -44,7 +44,7 @@ class Feed(NamedTuple):
     """An input of a model without layers of texts."""
 
     source: int  # the number of the input that it was
-    layer: TextLayer | None  # what turns that into numbers; None if it is as it was
+    layer: TextLayer | None  # turns that into numbers; None if the input is unchanged
     tensor: Tensor
 
 
@@ -62,7 +62,7 @@ class _Read:
 class TextCuts:
     """The layers of texts that are cut off while Keras builds a model.
 
-    `inputs` is what takes the texts of the model itself, None if it takes none.
+    `inputs` turns the texts of the model into numbers; it is None if there are none.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,11 @@ class TextCuts:
         own, is_graph = config.get("registered_name"), "input_layers" in inner
         if not takes_texts(config) and (own or not is_graph):
             return None
-        cls = keras.Model if is_graph else getattr(keras, config["class_name"], None)
+        cls = (
+            keras.Model
+            if is_graph
+            else getattr(keras, str(config.get("class_name")), None)
+        )
         cls = keras.saving.get_registered_object(own) if own else cls
         bases = keras.Model if is_graph else (keras.Sequential, SequenceWithCalls)
         if not (isinstance(cls, type) and issubclass(cls, bases)):
@@ -93,7 +97,7 @@ class TextCuts:
         return Maker(keras.Model, lambda settings: make(settings, cls, is_root))
 
     def layer(self, config: Config) -> Any:
-        """Return the layer of a config, or what reads texts in its place."""
+        """Return the layer of a config, or its stand-in if it reads texts."""
         if _is_text_layer(config):
             return _TextCall(self, config)
         return keras.saving.deserialize_keras_object(config)
@@ -136,10 +140,8 @@ class TextCuts:
         made_by = _made_by(outputs)
         if any(keras_internals.maker_of(x) in made_by for x in texts):
             is_output = any(x.dtype == STRING for x in keras.tree.flatten(outputs))
-            raise LegacyModelError(
-                "it returns its texts." if is_output else "something else reads texts.",
-                HINT,
-            )
+            how = "returns its texts" if is_output else "also reads its texts otherwise"
+            raise LegacyModelError(f"it {how}.", HINT)
         is_dict = is_root and isinstance(inputs, dict)
         names = sorted(inputs) if is_dict else [x.name for x in tensors]
         self._rename(feeds, names, made_by)
@@ -253,7 +255,7 @@ class _TextCall(keras_internals.LayerCall):
         return TextLayer(self.name, self.config["class_name"], self.config["config"])
 
     def feed(self, shape: Shape) -> Feed:
-        """Return what it gives for texts of a shape."""
+        """Return the new input for texts of a shape."""
         layer = self._layer()
         return Feed(0, layer, keras.KerasTensor(*layer.output(shape)))
 
@@ -298,10 +300,10 @@ class _PartCall(keras_internals.LayerCall):
 
 
 def unreadable(what: str) -> LegacyModelError:
-    """Return the error for what reads texts, and stays in the model."""
+    """Return the error about a layer that reads texts and cannot be cut off."""
     return LegacyModelError(
-        f"{what} reads texts; what reads them outside of the model are "
-        f"{', '.join(ARGUMENTS)}.",
+        f"{what} reads texts; only {', '.join(ARGUMENTS)} can read them outside of the "
+        "model.",
         HINT,
     )
 
@@ -352,7 +354,7 @@ def _counted_from_0(ends: Any, names: set[str]) -> Any:
 
 
 def _check_readers(layers: Sequence[Config]) -> None:
-    """Raise an error if a layer reads texts that cannot do so outside of a model."""
+    """Raise an error if a layer that has to stay in the model reads texts."""
     inputs = (layer for layer in layers if layer["class_name"] == "InputLayer")
     texts = {layer["name"] for layer in inputs if layer["config"]["dtype"] == STRING}
     for layer in layers:
