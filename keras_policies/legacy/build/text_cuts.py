@@ -73,23 +73,16 @@ class TextCuts:
         """Return the maker of a layer of texts in a graph, or of a model of layers."""
         inner = config.get("config")
         if _is_text_layer(config):
-            is_in_graph = "inbound_nodes" in config
-            return (
-                Maker(keras.Layer, lambda _: self.layer(config))
-                if is_in_graph
-                else None
-            )
+            reader = Maker(keras.Layer, lambda _: self.layer(config))
+            return reader if "inbound_nodes" in config else None
         if is_program(config) or not isinstance(inner, dict):
             return None
         own, is_graph = config.get("registered_name"), "input_layers" in inner
         if not takes_texts(config) and (own or not is_graph):
             return None
-        cls = (
-            keras.Model
-            if is_graph
-            else getattr(keras, str(config.get("class_name")), None)
-        )
-        cls = keras.saving.get_registered_object(own) if own else cls
+        kind = "Model" if is_graph else str(config.get("class_name"))
+        stock = getattr(keras, kind, None)
+        cls = keras.saving.get_registered_object(own) if own else stock
         bases = keras.Model if is_graph else (keras.Sequential, SequenceWithCalls)
         if not (isinstance(cls, type) and issubclass(cls, bases)):
             return None
