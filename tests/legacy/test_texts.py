@@ -377,6 +377,22 @@ def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
     assert model(numbers).shape == (1, 3, 2)
 
 
+@pytest.mark.filterwarnings("ignore:.*holds no weights", "ignore:.*providing `inputs`")
+def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
+    path, written = tmp_path / "model.json", architecture("OwnModel")
+    config = written["config"]
+    price = {"name": "price_1", "batch_input_shape": [None, 2], "dtype": "float32"}
+    layer = {"class_name": "InputLayer", "config": price, "name": "price_1"}
+    config["layers"].append({**layer, "inbound_nodes": []})
+    config["input_layers"] = {"text": ["review", 0, 0], "price": ["price_1", 0, 0]}
+    config["output_layers"].append(["price_1", 0, 0])
+    path.write_text(json.dumps({**written, "class_name": "Functional"}))
+    model = load_model(path, texts="outside")
+    given = text_inputs(model)({"text": [["bad"]], "price": np.ones((1, 2))})
+    assert sorted(given) == ["price", "text"]
+    assert [x.shape for x in model(given)] == [(1, 3, 2), (1, 2)]
+
+
 @pytest.mark.filterwarnings("ignore:.*holds no weights")
 def test_texts_are_read_outside_of_a_sequential_with_a_lambda(tmp_path):
     written = architecture("Sequential")

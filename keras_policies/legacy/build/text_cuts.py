@@ -139,7 +139,8 @@ class TextCuts:
         names = sorted(inputs) if is_dict else [x.name for x in tensors]
         self._rename(feeds, names, made_by)
         new = [feed.tensor for feed in feeds]
-        given = {x.name: x for x in new} if is_dict else _one_or_all(new)
+        keys = (x.tensor.name if x.layer else names[x.source] for x in feeds)
+        given = dict(zip(keys, new, strict=True)) if is_dict else _one_or_all(new)
         model = cls(given, outputs, **options)
         sources = [
             (name, tuple(x.shape) if x.dtype == STRING else None)
@@ -159,7 +160,8 @@ class TextCuts:
         """
         new = {id(read.tensor): read for read in self._reads}
         taken = {x.name for x in made_by if not isinstance(x, keras.layers.InputLayer)}
-        taken |= {feed.tensor.name for feed in feeds if feed.layer is None}
+        kept = [feed for feed in feeds if feed.layer is None]
+        taken |= {n for x in kept for n in (x.tensor.name, names[x.source])}
         sources = [feed.source for feed in feeds]
         for feed in feeds:
             if feed.layer is None:
@@ -188,7 +190,10 @@ class TextCuts:
         layers: dict[TextLayer, int] = {}
         for layer in (feed.layer for feed in feeds if feed.layer):
             layers.setdefault(layer, len(layers))
-        targets = ((x.name, i, layers[f] if f else None) for i, f, x in feeds)
+        targets = (
+            (x.name, i, layers[f]) if f else (sources[i][0], i, None)
+            for i, f, x in feeds
+        )
         self.inputs = TextInputs((*sources,), (*targets,), (*layers,), is_dict)
         return model
 
