@@ -305,7 +305,7 @@ def _checked(
     if verify is False or (built.plan.legacy.traced is None and verify is None):
         return built
     is_due = bool(verify) or built.lacks_weights or checking.is_due(built.plan)
-    with errors.located(built.plan.legacy.path):
+    with errors.located(built.plan.legacy.path, code="KP501"):
         check = checking.check(
             built.model, built.plan, signature, is_due=is_due, texts=built.texts
         )

@@ -451,3 +451,13 @@ def test_a_suspicious_class_stays_missing_where_the_function_is_followed(monkeyp
     with pytest.raises(LegacyModelError, match="its weights differ"):
         load_model(legacy_files.CORPUS / "2.4.4/func_conv_fixed/saved_model")
     assert tried == [(False, set()), (False, {"Dense"}), (True, {"Dense"})]
+
+
+def test_errors_of_the_comparison_have_its_code(monkeypatch):
+    def check(*_, **__):
+        raise LegacyModelError("it cannot be called.")
+
+    monkeypatch.setattr(checking, "check", check)
+    with pytest.raises(LegacyModelError, match="it cannot be called") as raised:
+        load_model(legacy_files.CORPUS / "2.4.4/func_conv_fixed/saved_model")
+    assert raised.value.code == "KP501"
