@@ -254,6 +254,7 @@ def rebuild(
             try:
                 planned = plan.make(legacy, policy, attempt, compile)
                 if function in attempts and planned.loses_masks:
+                    function = dataclasses.replace(attempt, by_function=True)
                     attempts = [function] if problems else [function, attempt]
                     continue
                 planned.raise_if_missing()
@@ -269,7 +270,7 @@ def rebuild(
                 if suspects := error.suspects - attempt.namesakes:
                     names = attempt.namesakes | suspects
                     attempts.insert(0, dataclasses.replace(attempt, namesakes=names))
-        # That of a config says more than that of a function.
+        # Errors about the config say more than those about the function.
         _, first = min(problems, key=lambda problem: problem[0])
         problem = _about_signature(first, legacy, options.signature)
         if not (problem.hint or isinstance(problem, errors.LimitError)):
@@ -282,7 +283,7 @@ def _about_signature(
 ) -> LegacyModelError:
     """Return an error about the model itself, with its other signatures as a remedy.
 
-    Of a policy, the greedy one draws no random numbers.
+    Greedy policies of agents come first, since they draw no random numbers.
     """
     if problem.layer != "" or legacy.traced is None:
         return problem
@@ -304,7 +305,7 @@ def _checked(
     if verify is False or (built.plan.legacy.traced is None and verify is None):
         return built
     is_due = bool(verify) or built.lacks_weights or checking.is_due(built.plan)
-    with errors.located(built.plan.legacy.path):
+    with errors.located(built.plan.legacy.path, code="KP501"):
         check = checking.check(
             built.model, built.plan, signature, is_due=is_due, texts=built.texts
         )

@@ -1,6 +1,7 @@
 """A model is compared with the graph in its own file: what that finds, and what not."""
 
 import dataclasses
+import types
 import warnings
 
 import keras
@@ -435,3 +436,28 @@ def test_the_only_row_of_a_fixed_batch_ends_with_padding():
 def test_complex_numbers_in_the_place_of_real_ones_differ():
     one = np.ones(3, "float32")
     assert differences.relative_difference(one.astype("complex64"), one) == np.inf
+
+
+def test_a_suspicious_class_stays_missing_where_the_function_is_followed(monkeypatch):
+    tried = []
+
+    def make(legacy, policy, options, compile):
+        tried.append((options.by_function, {*options.namesakes}))
+        if len(tried) == 2:
+            return types.SimpleNamespace(loses_masks=True)
+        raise LegacyModelError("its weights differ.", suspects={"Dense"})
+
+    monkeypatch.setattr(plan, "make", make)
+    with pytest.raises(LegacyModelError, match="its weights differ"):
+        load_model(legacy_files.CORPUS / "2.4.4/func_conv_fixed/saved_model")
+    assert tried == [(False, set()), (False, {"Dense"}), (True, {"Dense"})]
+
+
+def test_errors_of_the_comparison_have_its_code(monkeypatch):
+    def check(*_, **__):
+        raise LegacyModelError("it cannot be called.")
+
+    monkeypatch.setattr(checking, "check", check)
+    with pytest.raises(LegacyModelError, match="it cannot be called") as raised:
+        load_model(legacy_files.CORPUS / "2.4.4/func_conv_fixed/saved_model")
+    assert raised.value.code == "KP501"

@@ -3,8 +3,10 @@
 Written by write_texts.py: TensorFlow's own layers of texts on hard ones, and models.
 """
 
+import base64
 import copy
 import json
+import marshal
 import os
 import pickle
 import subprocess
@@ -325,6 +327,94 @@ def test_what_else_reads_texts_is_named(folder):
         LegacyModelError, match="_dim': ExpandLastDim reads texts; .*KER"
     ):
         load_model(path, {"ExpandLastDim": Letters}, texts="outside")
+
+
+class OwnModel(keras.Model):
+    """A class that a user derived from Functional models."""
+
+
+class OwnSequence(keras.Sequential):
+    """A class that a user derived from Sequential."""
+
+
+def architecture(class_name, between=()):
+    """Return a model of TextVectorization and Embedding, with layers in between."""
+    entry = {"batch_input_shape": [None, 1], "dtype": "string", "name": "review"}
+    words = {"name": "words", "vocabulary": ["great", "bad"]}
+    words |= {"output_mode": "int", "output_sequence_length": 3}
+    words |= {"standardize": "lower_and_strip_punctuation", "split": "whitespace"}
+    layers = [
+        {"class_name": "InputLayer", "config": entry},
+        *between,
+        {"class_name": "TextVectorization", "config": words},
+        {
+            "class_name": "Embedding",
+            "config": {"name": "rows", "input_dim": 4, "output_dim": 2},
+        },
+    ]
+    config = {"name": "own", "layers": layers}
+    if class_name != "OwnModel":
+        return {"class_name": class_name, "config": config}
+    before = None
+    for layer in layers:
+        layer["name"] = layer["config"]["name"]
+        layer["inbound_nodes"] = [[[before, 0, 0, {}]]] if before else []
+        before = layer["name"]
+    ends = {"input_layers": [["review", 0, 0]], "output_layers": [["rows", 0, 0]]}
+    return {"class_name": class_name, "config": {**config, **ends}}
+
+
+@pytest.mark.parametrize("cls", [OwnModel, OwnSequence])
+@pytest.mark.filterwarnings("ignore:.*holds no weights")
+def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(architecture(cls.__name__)))
+    model = load_model(path, {cls.__name__: cls}, texts="outside")
+    assert type(model) is cls
+    assert "words" not in {layer.name for layer in model.layers}
+    numbers = text_inputs(model)([["great, or not"]])
+    assert numbers.tolist() == [[2, 1, 1]]
+    assert model(numbers).shape == (1, 3, 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*holds no weights", "ignore:.*providing `inputs`")
+def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
+    path, written = tmp_path / "model.json", architecture("OwnModel")
+    config = written["config"]
+    price = {"name": "price_1", "batch_input_shape": [None, 2], "dtype": "float32"}
+    layer = {"class_name": "InputLayer", "config": price, "name": "price_1"}
+    config["layers"].append({**layer, "inbound_nodes": []})
+    config["input_layers"] = {"text": ["review", 0, 0], "price": ["price_1", 0, 0]}
+    config["output_layers"].append(["price_1", 0, 0])
+    path.write_text(json.dumps({**written, "class_name": "Functional"}))
+    model = load_model(path, texts="outside")
+    given = text_inputs(model)({"text": [["bad"]], "price": np.ones((1, 2))})
+    assert sorted(given) == ["price", "text"]
+    assert [x.shape for x in model(given)] == [(1, 3, 2), (1, 2)]
+
+
+@pytest.mark.filterwarnings("ignore:.*holds no weights")
+def test_texts_are_read_outside_of_a_sequential_with_a_lambda(tmp_path):
+    written = architecture("Sequential")
+    path = tmp_path / "model.json"
+    code = base64.b64encode(marshal.dumps((lambda x: x * 2).__code__)).decode()
+    function = {"function": [code, None, None], "function_type": "lambda"}
+    written["config"]["layers"].append(
+        {"class_name": "Lambda", "config": {"name": "twice", **function}}
+    )
+    path.write_text(json.dumps(written))
+    model = load_model(path, texts="outside")
+    assert [layer.name for layer in model.layers] == ["rows", "twice"]
+    assert text_inputs(model)([["bad"]]).tolist() == [[3, 0, 0]]
+
+
+def test_what_else_reads_the_texts_of_a_sequential_is_named(tmp_path):
+    path = tmp_path / "model.json"
+    shaped = {"name": "shaped", "dtype": "string", "target_shape": [1]}
+    between = [{"class_name": "Reshape", "config": shaped}]
+    path.write_text(json.dumps(architecture("Sequential", between)))
+    with pytest.raises(LegacyModelError, match="'shaped': Reshape reads texts; "):
+        load_model(path, texts="outside")
 
 
 def test_a_function_of_the_user_that_standardizes_is_named(folder, tmp_path):

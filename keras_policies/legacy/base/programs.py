@@ -30,7 +30,7 @@ class Argument:
 
 @dataclasses.dataclass(frozen=True)
 class StepOutput:
-    """What a step gives."""
+    """An output of a step."""
 
     step: int
     position: int = 0
@@ -45,7 +45,7 @@ class Given:
 
 @dataclasses.dataclass(frozen=True)
 class FunctionStep:
-    """A call of a function by its name; its arguments hold values of the program."""
+    """A call of a named function; its arguments may contain values of the program."""
 
     function: str | Given  # `"tf.math.add"`, `"python.binary"`, `"numpy.sqrt"`
     args: tuple[Any, ...]
@@ -56,8 +56,8 @@ class FunctionStep:
 class Program:
     """What a layer does, as steps in topological order.
 
-    Only that of a rebuilt layer knows its inputs; it calls layers, too. That of code
-    has one argument, and knows its shape when it is called.
+    The program of a rebuilt layer lists its inputs, and may call layers. A program made
+    from code takes one argument, whose shape is known when the program is run.
     """
 
     steps: tuple[Any, ...]  # `FunctionStep`s, or those of `plan/reconstruction/ir.py`
@@ -67,11 +67,11 @@ class Program:
     # The specs of its inputs, with the names of the InputLayers.
     inputs: tuple[TensorSpec, ...] = ()
     starts: Tree = None  # the nest of the inputs
-    # Of the layers that it calls, by their names.
+    # The weights of the layers that it calls, by the names of these.
     weights: Mapping[str, tuple[LegacyWeight, ...]] = dataclasses.field(
         default_factory=dict
     )
-    # The names of the arguments that the inputs are, once each.
+    # The names of the arguments that the inputs belong to, once each.
     arguments: tuple[str, ...] = ()
     is_layer: bool = False  # whether the only layer that it calls takes its place
 

@@ -52,7 +52,7 @@ class Built(NamedTuple):
     other_policies: list[str]  # layers, each with its policy and the recorded one
     lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
     check: Check | None = None  # with the graph in the file; None if not asked for
-    texts: TextInputs | None = None  # what gives the model numbers for texts
+    texts: TextInputs | None = None  # turns texts into the numbers that it takes
 
 
 def build(

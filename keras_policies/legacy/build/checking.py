@@ -86,7 +86,7 @@ def check(
         is_due: whether the model must be compared. If not, that is left out where
             the graph takes more than about a second, or this backend cannot call the
             model, or the file's functions disagree with each other.
-        texts: what gives the model numbers for texts.
+        texts: turns texts into the numbers that the model takes, if it does.
 
     Raises:
         LegacyModelError: if their outputs differ. It names the first layer that does

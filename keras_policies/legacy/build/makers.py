@@ -20,6 +20,22 @@ class Maker:
         return self.make(config)
 
 
+def subclass(cls: type[Any], make: Callable[..., Any]) -> type[Any]:
+    """Return a subclass of a class of models, whose objects `make` makes.
+
+    Its arguments tell Keras that it is made as a Functional is.
+    """
+
+    class Made(cls):  # type: ignore[misc]
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            return make(*args, **kwargs)
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            raise NotImplementedError
+
+    return Made
+
+
 class Call(keras_internals.LayerCall):
     """Calls a layer in a graph by a function of its own."""
 

@@ -103,9 +103,10 @@ def with_makers(
         stock = masks.maker(value, written_in) or extra_axes.maker(value, extra)
         stock = forms.maker(value, stock, found) or stock
         of_model = (policy,) if value is config else ()
-        maker = programs.maker(value, built) or _own_maker(value, *of_model) or stock
-        if built.texts is not None:
-            maker = built.texts.maker(value, is_root=value is config) or maker
+        texts = built.texts
+        cut = texts.maker(value, is_root=value is config) if texts else None
+        own = _own_maker(value, cut, *of_model)
+        maker = programs.maker(value, built) or own or cut or stock
         if maker is None:
             return inner
         name = f"<{maker.cls.__name__} {len(makers)}>"
@@ -115,10 +116,13 @@ def with_makers(
     return replaced(config), makers
 
 
-def _own_maker(config: Mapping[str, Any], *of_model: PolicyLike | None) -> Maker | None:
+def _own_maker(
+    config: Mapping[str, Any], cut: Maker | None, *of_model: PolicyLike | None
+) -> Maker | None:
     """Return the maker of an object whose class is the user's, None for any other.
 
-    `of_model` is the policy of the model itself, which its config does not record.
+    `cut` makes a model without its layers of texts. `of_model` is the policy of the
+    model itself, which its config does not record.
     """
     name = config.get("registered_name")
     if not isinstance(name, str) or "config" not in config:
@@ -136,7 +140,7 @@ def _own_maker(config: Mapping[str, Any], *of_model: PolicyLike | None) -> Maker
     def make(config: Config) -> Any:
         with located(layer=layer), scope(policy):
             try:
-                instance = cls.from_config(config)
+                instance = (cut or cls).from_config(config)
             except TypeError as error:
                 raise _refusal(cls.__name__, config, error) from error
             if written is not None and instance.name != written:

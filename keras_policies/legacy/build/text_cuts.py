@@ -9,7 +9,7 @@ Where Keras would call one, it gets a new input, and the model is made of these.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -17,14 +17,17 @@ import keras
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.configs import is_program, layer_name
+from keras_policies.legacy.base.configs import is_program, keras_object, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.build import makers
+from keras_policies.legacy.build.calls import SequenceWithCalls
 from keras_policies.legacy.build.makers import Maker
 from keras_policies.legacy.texts.arguments import ARGUMENTS
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.texts.layers import Shape, TextLayer
 
 STRING = "string"
+PART = "<part>"  # in the config of a Sequential: its first layer, which is a model
 ALWAYS = "StringLookup", "TextVectorization"  # read texts, whatever the config says
 RESHAPES = {"ExpandDims", "Flatten", "Reshape", "Squeeze"}  # in Keras, and in `tf`
 RESHAPES |= {"expand_dims", "reshape", "squeeze"}
@@ -41,7 +44,7 @@ class Feed(NamedTuple):
     """An input of a model without layers of texts."""
 
     source: int  # the number of the input that it was
-    layer: TextLayer | None  # what turns that into numbers; None if it is as it was
+    layer: TextLayer | None  # turns that into numbers; None if the input is unchanged
     tensor: Tensor
 
 
@@ -59,7 +62,7 @@ class _Read:
 class TextCuts:
     """The layers of texts that are cut off while Keras builds a model.
 
-    `inputs` is what takes the texts of the model itself, None if it takes none.
+    `inputs` turns the texts of the model into numbers; it is None if there are none.
     """
 
     def __init__(self) -> None:
@@ -67,27 +70,27 @@ class TextCuts:
         self._reads: list[_Read] = []
 
     def maker(self, config: Config, *, is_root: bool) -> Maker | None:
-        """Return the maker of a layer of texts in a graph, or of a stock model."""
+        """Return the maker of a layer of texts in a graph, or of a model of layers."""
         inner = config.get("config")
         if _is_text_layer(config):
-            is_in_graph = "inbound_nodes" in config
-            return (
-                Maker(keras.Layer, lambda _: self.layer(config))
-                if is_in_graph
-                else None
-            )
-        if config.get("registered_name") or not isinstance(inner, dict):
+            reader = Maker(keras.Layer, lambda _: self.layer(config))
+            return reader if "inbound_nodes" in config else None
+        if is_program(config) or not isinstance(inner, dict):
             return None
-        if "input_layers" in inner:
-            make = self._functional
-        elif config.get("class_name") == "Sequential" and takes_texts(config):
-            make = self._sequential
-        else:
+        own, is_graph = config.get("registered_name"), "input_layers" in inner
+        if not takes_texts(config) and (own or not is_graph):
             return None
-        return Maker(keras.Model, lambda settings: make(settings, is_root))
+        kind = "Model" if is_graph else str(config.get("class_name"))
+        stock = getattr(keras, kind, None)
+        cls = keras.saving.get_registered_object(own) if own else stock
+        bases = keras.Model if is_graph else (keras.Sequential, SequenceWithCalls)
+        if not (isinstance(cls, type) and issubclass(cls, bases)):
+            return None
+        make = self._functional if is_graph else self._sequential
+        return Maker(keras.Model, lambda settings: make(settings, cls, is_root))
 
     def layer(self, config: Config) -> Any:
-        """Return the layer of a config, or what reads texts in its place."""
+        """Return the layer of a config, or its stand-in if it reads texts."""
         if _is_text_layer(config):
             return _TextCall(self, config)
         return keras.saving.deserialize_keras_object(config)
@@ -104,7 +107,13 @@ class TextCuts:
         return tensor
 
     def model(
-        self, inputs: Any, outputs: Any, *, is_root: bool, **options: Any
+        self,
+        inputs: Any,
+        outputs: Any,
+        *,
+        is_root: bool,
+        cls: type[keras.Model] = keras.Model,
+        **options: Any,
     ) -> keras.Operation:
         """Return a model without its layers of texts; inside of another, its call."""
         tensors: list[Tensor] = keras.tree.flatten(inputs)
@@ -116,7 +125,7 @@ class TextCuts:
         ]
         texts = [x for x in tensors if x.dtype == STRING]
         if not (any(feed.layer for feed in feeds) or (is_root and texts)):
-            return keras.Model(inputs, outputs, **options)
+            return cls(inputs, outputs, **options)
         if not feeds:
             raise LegacyModelError(
                 "nothing reads its inputs, which are texts.", code="KP306"
@@ -124,16 +133,15 @@ class TextCuts:
         made_by = _made_by(outputs)
         if any(keras_internals.maker_of(x) in made_by for x in texts):
             is_output = any(x.dtype == STRING for x in keras.tree.flatten(outputs))
-            raise LegacyModelError(
-                "it returns its texts." if is_output else "something else reads texts.",
-                HINT,
-            )
+            how = "returns its texts" if is_output else "also reads its texts otherwise"
+            raise LegacyModelError(f"it {how}.", HINT)
         is_dict = is_root and isinstance(inputs, dict)
         names = sorted(inputs) if is_dict else [x.name for x in tensors]
         self._rename(feeds, names, made_by)
         new = [feed.tensor for feed in feeds]
-        given = {x.name: x for x in new} if is_dict else _one_or_all(new)
-        model = keras.Model(given, outputs, **options)
+        keys = (x.tensor.name if x.layer else names[x.source] for x in feeds)
+        given = dict(zip(keys, new, strict=True)) if is_dict else _one_or_all(new)
+        model = cls(given, outputs, **options)
         sources = [
             (name, tuple(x.shape) if x.dtype == STRING else None)
             for name, x in zip(names, tensors, strict=True)
@@ -152,7 +160,8 @@ class TextCuts:
         """
         new = {id(read.tensor): read for read in self._reads}
         taken = {x.name for x in made_by if not isinstance(x, keras.layers.InputLayer)}
-        taken |= {feed.tensor.name for feed in feeds if feed.layer is None}
+        kept = [feed for feed in feeds if feed.layer is None]
+        taken |= {n for x in kept for n in (x.tensor.name, names[x.source])}
         sources = [feed.source for feed in feeds]
         for feed in feeds:
             if feed.layer is None:
@@ -181,21 +190,28 @@ class TextCuts:
         layers: dict[TextLayer, int] = {}
         for layer in (feed.layer for feed in feeds if feed.layer):
             layers.setdefault(layer, len(layers))
-        targets = ((x.name, i, layers[f] if f else None) for i, f, x in feeds)
+        targets = (
+            (x.name, i, layers[f]) if f else (sources[i][0], i, None)
+            for i, f, x in feeds
+        )
         self.inputs = TextInputs((*sources,), (*targets,), (*layers,), is_dict)
         return model
 
-    def _functional(self, config: Config, is_root: bool) -> keras.Operation:
+    def _functional(
+        self, config: Config, cls: type[keras.Model], is_root: bool
+    ) -> keras.Operation:
         _check_readers(config["layers"])
         inside = {x["name"] for x in config["layers"] if _is_part(x)}
         ends = _counted_from_0(config["output_layers"], inside)
 
         def model(**options: Any) -> keras.Operation:
-            return self.model(is_root=is_root, **options)
+            return self.model(is_root=is_root, cls=cls, **options)
 
-        return _model_by(model).from_config({**config, "output_layers": ends})
+        return makers.subclass(cls, model).from_config(
+            {**config, "output_layers": ends}
+        )
 
-    def _sequential(self, config: Config, is_root: bool) -> keras.Operation:
+    def _sequential(self, config: Config, cls: Any, is_root: bool) -> keras.Operation:
         """Return a Sequential whose first layer takes texts."""
         layers = config["layers"]
         first, *others = layers[layers[0]["class_name"] == "InputLayer" :]
@@ -204,18 +220,26 @@ class TextCuts:
         options = layers[0]["config"]
         shape, name = tuple(options["batch_shape"]), options["name"]
         reader = self.layer(first)
-        feeds = reader.feeds if isinstance(reader, _PartCall) else [reader.feed(shape)]
+        if not isinstance(reader, _PartCall | _TextCall):
+            with located(layer=reader.name, code="KP306"):
+                raise unreadable(type(reader).__name__)
+        is_part = isinstance(reader, _PartCall)
+        feeds = reader.feeds if is_part else [reader.feed(shape)]
         if len(feeds) != 1:
             raise unreadable("more than one layer of a Sequential")
         ((_, layer, spec),) = feeds
-        new = keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=name)
-        kept = [reader.part] if isinstance(reader, _PartCall) else []
-        kept += map(keras.saving.deserialize_keras_object, others)
-        kept = kept or [keras.layers.Identity(name=f"{name}_output")]
-        model = keras.Sequential([new, *kept], name=config["name"])
-        return self._made(
-            model, [(name, shape)], [Feed(0, layer, new)], is_root=is_root
-        )
+        new = {"batch_shape": spec.shape, "dtype": spec.dtype, "name": name}
+        kept = [keras_object(None, PART, {}, PART)] if is_part else []
+        kept += others
+        kept = kept or [
+            keras_object("keras.layers", "Identity", {"name": f"{name}_output"})
+        ]
+        kept.insert(0, keras_object("keras.layers", "InputLayer", new))
+        part = Maker(keras.Model, lambda _: reader.part)
+        with keras_internals.custom_object_scope({PART: part}):
+            model = cls.from_config({**config, "layers": kept})
+        feed = Feed(0, layer, model.inputs[0])
+        return self._made(model, [(name, shape)], [feed], is_root=is_root)
 
 
 class _TextCall(keras_internals.LayerCall):
@@ -229,7 +253,7 @@ class _TextCall(keras_internals.LayerCall):
         return TextLayer(self.name, self.config["class_name"], self.config["config"])
 
     def feed(self, shape: Shape) -> Feed:
-        """Return what it gives for texts of a shape."""
+        """Return the new input for texts of a shape."""
         layer = self._layer()
         return Feed(0, layer, keras.KerasTensor(*layer.output(shape)))
 
@@ -274,10 +298,10 @@ class _PartCall(keras_internals.LayerCall):
 
 
 def unreadable(what: str) -> LegacyModelError:
-    """Return the error for what reads texts, and stays in the model."""
+    """Return the error about a layer that reads texts and cannot be cut off."""
     return LegacyModelError(
-        f"{what} reads texts; what reads them outside of the model are "
-        f"{', '.join(ARGUMENTS)}.",
+        f"{what} reads texts; only {', '.join(ARGUMENTS)} can read them outside of the "
+        "model.",
         HINT,
     )
 
@@ -328,7 +352,7 @@ def _counted_from_0(ends: Any, names: set[str]) -> Any:
 
 
 def _check_readers(layers: Sequence[Config]) -> None:
-    """Raise an error if a layer reads texts that cannot do so outside of a model."""
+    """Raise an error if a layer that has to stay in the model reads texts."""
     inputs = (layer for layer in layers if layer["class_name"] == "InputLayer")
     texts = {layer["name"] for layer in inputs if layer["config"]["dtype"] == STRING}
     for layer in layers:
@@ -372,19 +396,3 @@ def _made_by(outputs: Any) -> set[keras.Operation]:
 
 def _one_or_all(items: list[Any]) -> Any:
     return items if len(items) > 1 else items[0]
-
-
-def _model_by(make: Callable[..., Any]) -> type[keras.Model]:
-    """Return a class of models whose objects `make` makes.
-
-    Its arguments tell Keras that it is made as a Functional is.
-    """
-
-    class Made(keras.Model):  # type: ignore[misc]
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            return make(*args, **kwargs)
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            raise NotImplementedError
-
-    return Made

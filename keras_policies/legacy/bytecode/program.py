@@ -194,7 +194,7 @@ class Run:
             ) from error
 
     def filled(self, nest: Any) -> Any:
-        """Return a nest with what values of the program are now."""
+        """Return a nest with the present values of arguments and step outputs."""
         return trees.mapped(self._filled, nest)
 
     def _filled(self, leaf: Any) -> Any:
@@ -203,7 +203,7 @@ class Run:
         return self.value(leaf)
 
     def value(self, value: Any) -> Any:
-        """Return what a value of the program is now, anything else as it is."""
+        """Return the present value of an argument or a step output, or the constant."""
         if isinstance(value, Argument):
             return self.inputs[value.number]
         if isinstance(value, StepOutput):

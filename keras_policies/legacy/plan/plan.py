@@ -177,7 +177,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
                 + (
                     "the file holds no functions; only a SavedModel does."
                     if legacy.traced is None
-                    else "lost='refuse' leaves its functions unread."
+                    else f"{hints.REFUSE} leaves its functions unread."
                 ),
                 "Leave the signature out.",
                 code="KP109",

@@ -122,7 +122,7 @@ class Loop:
 
 
 class LayerOutput(enum.Enum):
-    """What a result of a loop is, of the layer that the loop is."""
+    """A result of a loop, as an output of the recurrent layer that the loop is."""
 
     ROWS = enum.auto()  # the list of all outputs
     LAST = enum.auto()  # the last output
