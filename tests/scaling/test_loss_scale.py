@@ -92,7 +92,7 @@ def test_fixed_scale_never_moves():
         pytest.param({"minimum": 2.0**16}, "maximum must not.*nor init", id="below"),
         pytest.param(
             {"initial_loss_scale": 8, "minimum": 1024},
-            "nor initial_loss_scale outside of both.*minimum=1024.0",
+            "and initial_loss_scale must be between them.*minimum=1024.0",
             id="overflow-would-raise-it",
         ),
         pytest.param({"minimum": -1}, "minimum must be positive", id="negative-floor"),
