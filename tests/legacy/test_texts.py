@@ -270,7 +270,9 @@ def test_json_with_an_argument_that_no_layer_has(name, sentiment):
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100000, '{"a": 1}'])
 def test_json_of_something_else(text):
-    with pytest.raises(LegacyModelError, match="texts of a model|no JSON of TextInp"):
+    with pytest.raises(
+        LegacyModelError, match="texts of a model|not the JSON of TextInp"
+    ):
         TextInputs.from_json(text)
 
 
@@ -343,10 +345,10 @@ def test_a_function_of_the_user_that_standardizes_is_named(folder, tmp_path):
 
 def test_a_model_that_reads_its_texts_itself_has_none_outside(sentiment):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    with pytest.raises(ValueError, match="has no texts outside of it: it takes none"):
+    with pytest.raises(ValueError, match="has no TextInputs: it takes no texts"):
         text_inputs(model)
     path = legacy_files.CORPUS / "2.4.4/func_conv_fixed/model.h5"
-    with pytest.raises(ValueError, match="has no texts outside of it"):
+    with pytest.raises(ValueError, match="has no TextInputs"):
         text_inputs(load_model(path, texts="outside"))
     with pytest.raises(ValueError, match="texts must be one of .* received 'beside'"):
         load_model(path, texts="beside")

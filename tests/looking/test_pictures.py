@@ -424,7 +424,9 @@ def test_a_history_without_a_loss_scale_is_refused(history, found):
 
 
 def test_a_model_is_no_history():
-    with pytest.raises(TypeError, match="what fit returned.*After fit.*model.history"):
+    with pytest.raises(
+        TypeError, match="keras.callbacks.History of a fit.*After fit.*model.history"
+    ):
         mp.plot_loss_scale(one_weight())
 
 
