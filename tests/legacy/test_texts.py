@@ -228,7 +228,7 @@ def changed(values, change):
 
 
 CHANGES = {
-    "version": (lambda v: v.update(keras_policies_texts=2), "another version than 1"),
+    "version": (lambda v: v.update(keras_policies_texts=2), "or not of version 1"),
     "no-layers": (lambda v: v.pop("layers"), "corrupt.*KeyError: 'layers'"),
     "layers": (lambda v: v.update(layers=[3]), "corrupt.*TypeError"),
     "pairs": (lambda v: v["targets"][0].pop(), "corrupt.*ValueError: not enough"),

@@ -282,8 +282,8 @@ RISKS = {
     "dynamic float16": (
         lambda: layers.Activation("relu", dtype=mp.Policy("float16", "dynamic")),
         (
-            f"its policy's {mp.DynamicLossScale()!r} is not used: "
-            "the optimizer's counts",
+            f"its policy's {mp.DynamicLossScale()!r} is ignored: "
+            "the optimizer's is used",
         ),
     ),
 }

@@ -93,7 +93,7 @@ def test_a_file_gives_the_same_rule_and_a_scale_that_skips_goes_on_skipping(
     assert np.isfinite(weights).all() == rule.skips_nonfinite
 
 
-LOST = "A file cannot hold the loss scale Halving.*the scale will move as Dynamic"
+LOST = "A file cannot hold the loss scale Halving.*optimizer will move it as Dynamic"
 
 
 @pytest.mark.parametrize("custom_objects", [None, {"Halving": Halving}])

@@ -132,7 +132,9 @@ class TextInputs:
         """
         values = decoding.decode(text, "the texts of a model")
         if values.get("keras_policies_texts") != VERSION:
-            raise LegacyModelError(f"not the JSON of TextInputs, version {VERSION}.")
+            raise LegacyModelError(
+                f"not the JSON of TextInputs, or not of version {VERSION}."
+            )
         try:
             return cls(*_parts(values))
         except LegacyModelError:
