@@ -49,7 +49,7 @@ def is_model(value: Any) -> bool:
 
 
 def config_of(op: Any) -> dict[str, Any]:
-    """Return the config of a layer, with what a look-up layer has learned."""
+    """Return the config of a layer, with the vocabulary of a look-up layer."""
     value: dict[str, Any] = keras.saving.serialize_keras_object(op)
     if "vocabulary" in value["config"] and value["config"]["vocabulary"] is None:
         words = np.array(op.get_vocabulary(include_special_tokens=False)).tolist()

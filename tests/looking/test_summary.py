@@ -545,7 +545,7 @@ def test_what_is_passed_on_is_plain_text_wherever_it_runs(monkeypatch):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match="takes a keras.Model, but got: <Dense.*into a"):
+    with pytest.raises(TypeError, match="takes a keras.Model, but got: <Dense.*Wrap a"):
         mp.summary(layers.Dense(1))
 
 

@@ -25,7 +25,7 @@ KP002 Keras, a backend or your own code raised an error
 The error comes from outside of this package: from a layer, a backend or your module.
 Run the command again with `-v` for the traceback.
 KP003 A process ended
-The process that built or called the model died, most often for lack of memory.
+The process that built or called the model died, usually for lack of memory.
 Convert the model by itself, with `--jobs 1`, on a machine with more memory.
 KP004 A package is not installed
 The backend, the format or the address needs a Python package that is not installed.
@@ -79,7 +79,7 @@ KP304 The code of a Lambda layer cannot be used
 Its bytecode is not run in safe mode, and could not be converted to operations.
 Pass the function as a custom object, under the name of the layer.
 KP305 The content of a look-up table is missing
-The file has the layer, but not what the layer learned.
+The file has the layer, but not the table that it learned.
 Build the model in code, with its look-up layers, and call `load_weights`.
 KP306 The model takes or returns texts
 Keras 3 has texts on the TensorFlow backend only.
@@ -103,7 +103,7 @@ KP404 Plain Keras computes a layer wrongly
 On some backend, the outputs of this layer differ from those of tf.keras.
 Exclude that backend with `backends=` (`--backends`), or build the layer in code.
 KP405 No source code can be written
-The model has a part that code for Keras alone cannot build.
+The model has a part that code with only Keras cannot build.
 Convert it to a .keras file instead.
 KP501 The model differs from its own graph
 The SavedModel holds the graph of its outputs, and those of the rebuilt model differ.
@@ -115,7 +115,7 @@ KP503 The recording cannot be used
 It is not an .npz file of x_0, … and y_0, …, or proves nothing.
 Record varied inputs: `np.savez("outputs.npz", x_0=x, y_0=model.predict(x))`.
 KP504 Plain Keras gives other outputs
-The new file, opened without this package, does not compute what the model did.
+The new file, opened without this package, does not compute the same as the model.
 Report the error; `plain=False` (`--no-plain`) writes the file anyway.
 KP601 The training configuration is left out
 It cannot be read, or Keras 3 has no counterpart.
