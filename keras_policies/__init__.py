@@ -103,8 +103,9 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> _typing.Any:
     if name in _FORMER:
         raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}. What tf.keras called "
-            f"{name} is {_FORMER[name]} here. Every old name is in PORTING.md."
+            f"module {__name__!r} has no attribute {name!r}. In this package, "
+            f"tf.keras's {name} is {_FORMER[name]}. docs/porting-reference.md lists "
+            "every old name."
         )
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

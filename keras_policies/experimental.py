@@ -1,6 +1,6 @@
 """The names of `tf.keras.mixed_precision.experimental` and `tf.mixed_precision`.
 
-In many scripts only the import changes, to this or to
+Many scripts need only a new import, this one or
 `import keras_policies.experimental as mixed_precision`.
 
 Example:
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class LossScaleOptimizer(optimizer.LossScaleOptimizer):
-    """`keras_policies.LossScaleOptimizer`, with the arguments that it had over time.
+    """`keras_policies.LossScaleOptimizer`, with the arguments of each release.
 
     | release | arguments after the optimizer |
     |---|---|
@@ -51,9 +51,9 @@ class LossScaleOptimizer(optimizer.LossScaleOptimizer):
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
-        loss_scale: as for `Policy`; or a bool, which is `dynamic`.
+        loss_scale: as for `Policy`; or a bool, which means `dynamic`.
         initial_scale: float, the first loss scale, or the fixed one.
-        dynamic_growth_steps: int, the finite steps before a dynamic scale grows.
+        dynamic_growth_steps: int, finite steps before a dynamic scale grows.
         dynamic: bool, whether the scale is dynamic.
         name: str or None, the optimizer's name.
 
@@ -104,7 +104,7 @@ keras_internals.save_class_as(LossScaleOptimizer, "keras.optimizers.LossScaleOpt
 def _loss_scale(
     dynamic: bool | None, initial_scale: float | None, growth_steps: int | None
 ) -> LossScale:
-    """Return the loss scale that the arguments of TF 2.4 stand for."""
+    """Return the loss scale for the arguments of TF 2.4."""
     if dynamic or dynamic is None:
         names = "initial_loss_scale", "increment_period"
         passed = zip(names, (initial_scale, growth_steps), strict=True)
@@ -113,7 +113,7 @@ def _loss_scale(
     if initial_scale is None:
         raise ValueError(
             '"initial_scale" must be specified if "dynamic" is False: it is the loss '
-            "scale. Or pass that as loss_scale."
+            "scale. You can also pass it as loss_scale."
         )
     if growth_steps is not None:
         raise ValueError(
@@ -127,7 +127,7 @@ def get_layer_policy(layer: keras.Layer) -> keras.DTypePolicy:
     """Return the dtype policy of a layer.
 
     Raises:
-        ValueError: if it is not a layer.
+        ValueError: if `layer` is not a `keras.Layer`.
 
     Example:
     >>> get_layer_policy(keras.layers.Dense(2, dtype="float16")).name

@@ -1,4 +1,4 @@
-"""`convert_model`: a legacy file into a `.keras` file that stock Keras 3 opens."""
+"""`convert_model`: converts a legacy file to a `.keras` file for stock Keras 3."""
 
 import contextlib
 import dataclasses
@@ -46,7 +46,7 @@ from keras_policies.legacy.texts.inputs import TextInputs
 
 LEFT_OUT = "it was not asked for"
 TEXTS_ENDING = ".texts.json"  # in place of ".keras"
-STATES = "its recurrent layers have states, from which plain Keras does not go on"
+STATES = "its recurrent layers have states, from which plain Keras does not continue"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Converted:
     Args:
         destination: str, the file that was written.
         source: `ModelDescription` of the legacy file.
-        left_out: tuple of str, what of the model and of its training configuration is
-            not in the new file, each part with its reason and the attribute `code`.
+        left_out: tuple of str, the parts of the model and of its training configuration
+            that the new file lacks, each with its reason and the attribute `code`.
         largest_difference: float, between the recorded outputs and those of the new
             file, opened in plain Keras; None if nothing was compared.
         allowed_difference: float, the largest that rounding explains, or None.
@@ -70,8 +70,8 @@ class Converted:
             file, or else of the model, as a share of the largest number; None if
             recorded outputs were compared instead, or nothing.
         not_plain: str, why the new file was not called in plain Keras; None if it was.
-        texts: str, the file with what reads the texts of the model, written beside it;
-            None if it takes none, or reads them itself.
+        texts: str, the file with the `TextInputs` of the model, written beside it; None
+            if the model takes no texts, or reads them itself.
 
     Example:
         >>> done = convert_model("model_of_2020", "converted.keras")
@@ -97,7 +97,7 @@ class Converted:
 
     @property
     def plain(self) -> str:
-        """str, what the new file gave in plain Keras, in words."""
+        """str, the result of the new file in plain Keras, in words."""
         if self.not_plain is not None:
             return f"not compared in plain Keras: {self.not_plain}"
         if self.plain_difference is None:
@@ -108,7 +108,7 @@ class Converted:
         )
 
     def as_dict(self) -> Config:
-        """Return it as plain values for JSON, with the path of the source alone."""
+        """Return it as plain values for JSON; of `source`, only the path."""
         values = {name: vars(self)[name] for name in vars(self) if name != "source"}
         values["left_out_codes"] = tuple(part.code for part in self.left_out)
         return {"path": self.source.path, **values}
@@ -132,12 +132,13 @@ def convert_model(
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
-    The file is written beside `destination` and put in its place at the end: there is
-    a whole new file or none. `source` is never written.
+    The file is written beside `destination` and renamed at the end, so you get a
+    complete new file or none. `source` is never written.
 
     Before that, the new file is opened and called in a process that never imports this
-    package. It takes seconds to start, serves all calls of `convert_model`, and ends
-    after a minute without one. A file that needs your own classes is opened here.
+    package. The process takes seconds to start, serves all calls of `convert_model`,
+    and ends after a minute without one. If a file needs your own classes, this process
+    opens it instead.
 
     Args:
         source: str or path, as `load_model` takes it.
@@ -150,7 +151,7 @@ def convert_model(
             `y_0`, `y_1`, … that the legacy model gave for them, or None. Record them
             where that model runs, with
             `np.savez("outputs.npz", x_0=x, y_0=model.predict(x))`. The new file is
-            opened, and kept only if it predicts the same, to 1e-3 of the largest
+            opened, and kept only if it predicts the same, within 1e-3 of the largest
             recorded output; 1e-2 if a layer computes in float16, 5e-2 in bfloat16.
             Outputs that vary less than that prove nothing and are refused, as is an
             `x_1` that the model does not take.
@@ -160,7 +161,7 @@ def convert_model(
         weights: as `load_model` takes it, for an architecture (`.json`, `.yaml`).
         plain: bool, whether to call the new file in plain Keras, in another process.
         texts: as `load_model` takes it. With `"outside"`, `model.texts.json` is written
-            beside `model.keras` if the model took texts: what turns these into the
+            beside `model.keras` if the model took texts. It converts them to the
             numbers that the new file takes (`TextInputs.from_json`).
 
     Returns:
@@ -168,10 +169,10 @@ def convert_model(
 
     Raises:
         LegacyModelError: if the source cannot be opened, the destination cannot be
-            written, or the outputs differ, from the recorded ones or from those of the
-            graph that a SavedModel holds; if plain Keras cannot open the new file, or
-            computes something else with it, or its process ends; if the new file needs
-            your own classes, and cannot be opened with them.
+            written, or the outputs differ from the recorded ones or from those of the
+            graph in a SavedModel; if plain Keras cannot open the new file or computes
+            something else with it, or its process ends; if the new file needs your own
+            classes and cannot be opened with them.
         TypeError, ValueError: as from `load_model`.
 
     Example:
@@ -241,7 +242,7 @@ def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Proof(NamedTuple):
-    """What was found when a new file was opened again."""
+    """The result of opening a new file again."""
 
     compared: verification.Comparison | None = None  # with recorded outputs
     # From seeded outputs, as a share of the largest.
@@ -256,7 +257,7 @@ def _proved(
     *,
     plain: bool,
 ) -> _Proof:
-    """Open the new file in plain Keras, or here, where that can fail; compare it."""
+    """Open the new file in plain Keras, or here if that can fail, and compare it."""
     reason = plain_keras.obstacle(written) if plain else LEFT_OUT
     if any(map(rnn_states.are_kept, keras_internals.sublayers(built.model))):
         reason = reason or STATES
@@ -270,7 +271,7 @@ def _proved(
 
 
 def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.Predict:
-    """Return the function that calls a model: plain Keras, unless there is a reason."""
+    """Return the function that calls a model: in plain Keras if `reason` is None."""
     if reason is None:
         return functools.partial(
             verification.in_plain, path, safe_mode=safe_mode, predicts=True
@@ -297,7 +298,7 @@ def _compared(
 def _as_numbers(
     recorded: verification.Recording, texts: TextInputs
 ) -> verification.Recording:
-    """Return a recording with the numbers that a model takes for texts."""
+    """Return a recording with its texts as the numbers that a model takes."""
     names, inputs = [name for name, _ in texts.sources], recorded.inputs
     if len(inputs) != len(names):
         raise LegacyModelError(
@@ -328,7 +329,7 @@ def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
             raise LegacyModelError(
                 "in plain Keras, the new file predicts something else: it differs by "
                 f"{share:.2g} of the largest output, allowed {allowed:.2g}.",
-                f"{hints.PLAIN} writes it as it is.",
+                f"{hints.PLAIN} writes it anyway.",
                 code="KP504",
             )
     return _Proof(difference=max(shares, default=0.0))

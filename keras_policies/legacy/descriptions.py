@@ -29,10 +29,10 @@ class LayerDescription:
     """A layer of a legacy model.
 
     Args:
-        path: its name, after those of the models around it.
+        path: its name, after the names of the models around it.
         class_name: as written.
-        policy: as written; None where no policy is recorded.
-        loss_scale: the one that the policy brings.
+        policy: as written; None if no policy is recorded.
+        loss_scale: that of the policy.
         compute_dtype: None for a deferred policy.
         variable_dtype: None for a deferred policy.
         parameters: the number of values in its weights.
@@ -59,7 +59,7 @@ class LayerDescription:
 
 @dataclasses.dataclass(frozen=True)
 class ModelDescription:
-    """The result of `inspect_model`. Printed, or shown by a notebook, it is a table.
+    """The result of `inspect_model`, which prints as a table, also in notebooks.
 
     Args:
         path: the file or folder.
@@ -68,20 +68,20 @@ class ModelDescription:
         class_name: that of the model, as written.
         name: that of the model, as written.
         policy: the model's own policy as recorded, or as its layers and its optimizer
-            suggest; None where nothing suggests one.
-        records_policies: TensorFlow 2.0 and older did not.
+            suggest; None if nothing does.
+        records_policies: whether the file does; TensorFlow 2.0 and older did not.
         becomes_policy: the name of the policy in Keras 3.
         optimizer: the class of the inner optimizer.
         loss_scale: that of the policy or of the optimizer.
-        keeps_loss_scale: the loss scale that a policy brought is dropped.
+        keeps_loss_scale: whether it is kept; the loss scale of a policy is dropped.
         iterations: the number of training steps; None if it is not recorded.
         slots: the number of tensors in the optimizer's slots.
-        layers: a `LayerDescription` for each layer, those of nested models too.
+        layers: a `LayerDescription` for each layer, also those of nested models.
         parameters: the number of values in all weights.
         missing: the classes and functions that Keras 3 does not have and
-            `custom_objects` has to give: layers, losses, metrics, and Lambda layers by
+            `custom_objects` must contain: layers, losses, metrics, and Lambda layers by
             their names if their code cannot run here.
-        notes: what else the model needs, or cannot have.
+        notes: other needs and limits of the model.
 
     Example:
         >>> found = inspect_model("model_of_2020")
@@ -122,7 +122,7 @@ class ModelDescription:
         return "\n".join([*summary(self), text.getvalue().rstrip("\n")])
 
     def _repr_html_(self) -> str:
-        """Return the same for a notebook: its names are escaped, not its own."""
+        """Return the same as HTML, with the names in the file escaped."""
         rows = [_html_row(LAYER_HEADINGS, "th")]
         rows += [_html_row(cells, "td") for cells in _layer_rows(self)]
         lines = "<br>".join(map(html.escape, summary(self)))

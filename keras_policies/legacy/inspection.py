@@ -41,13 +41,13 @@ def _described(
 
 
 def _inner_layers(node: Config, path: str, report: Report) -> Sequence[Config]:
-    """Return the layers in a model, or in one that was made of a function."""
+    """Return the layers of a model, or of one that was rebuilt from a function."""
     rebuilt = report.reconstructions.get(path)
     return (rebuilt and rebuilt.layers) or configs.inner_layers(node)
 
 
 def _becomes(class_name: str, path: str, report: Report) -> str | None:
-    """Return the name of what a layer becomes, or None if that is missing."""
+    """Return the replacement of a layer, in words; None if it has none."""
     if path in report.reconstructions:
         return REBUILT
     if class_name in dict(report.missing) or path in report.code:
@@ -61,7 +61,7 @@ def _becomes(class_name: str, path: str, report: Report) -> str | None:
 
 
 def _notes(report: Report, layers: Sequence[LayerDescription]) -> tuple[str, ...]:
-    """Return notes on what a model needs besides classes, in sentences."""
+    """Return sentences about the needs of a model besides classes."""
     ops = dict.fromkeys(op for op, _ in report.missing_ops)
     notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
     lost = report.without_vocabulary.items()
@@ -120,7 +120,7 @@ def inspect_model(path: Source) -> ModelDescription:
 
     Returns:
         A frozen `ModelDescription`: format, release, policies, loss scale, optimizer,
-        layers with what they become, and the classes that are missing.
+        layers with their replacements, and missing classes.
 
     Raises:
         LegacyModelError: if it is not a legacy model, or is corrupt.

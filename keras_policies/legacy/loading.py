@@ -58,25 +58,24 @@ def load_model(
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
-    Its policies become plain ones. The loss scale that a policy brought is dropped,
-    since Keras 3 scales the loss of a `mixed_float16` model by itself; an explicit
-    `LossScaleOptimizer` comes back with its current scale. Unknown losses, metrics and
+    Its policies become plain ones. The loss scale of a policy is dropped, since Keras 3
+    itself scales the loss of a `mixed_float16` model; an explicit `LossScaleOptimizer`
+    keeps its current scale. Unknown losses, metrics and
     optimizers are left out, with one warning that lists them. If the optimizer or a
     loss is missing, the model is not compiled.
 
     Args:
         filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
-            whatever it is called; of a `.zip` or packed `.tar` file, or a folder, with
-            one such model in it; `"hf://user/model"`, on the Hugging Face Hub (`pip
+            whatever its name; of a `.zip` or packed `.tar` file, or a folder, that
+            contains one such model; `"hf://user/model"`, on the Hugging Face Hub (`pip
             install huggingface_hub`), or another address, such as `"s3://..."` (`pip
             install fsspec`). Or a file open for reading bytes, or an `h5py.File`.
-            Files of Keras 3 are opened by Keras. A `.json` or `.yaml` file of
-            `model.to_json()` or `model.to_yaml()`, with `weights`; without, the model
-            has new weights, and you get a warning (YAML needs `pip install pyyaml`;
-            its tags make no objects).
-        custom_objects: dict `{name: class or function}` of those that the model needs.
-            Layers that such a class makes without `dtype=` get the policy in its
-            config.
+            Keras opens files of Keras 3. Or a `.json` or `.yaml` file of
+            `model.to_json()` or `model.to_yaml()`, with `weights`; without them, the
+            model has new weights, and you get a warning (YAML needs `pip install
+            pyyaml`; its tags create no objects).
+        custom_objects: dict `{name: class or function}` that the model needs. Layers
+            that such a class creates without `dtype=` get the policy in its config.
         compile: bool, whether to compile the model and restore its optimizer's state.
         safe_mode: bool, whether to refuse code in the file (Lambda layers).
         dtype_policy: a policy, its name, or a `DTypePolicyMap`, which replaces the
@@ -84,42 +83,42 @@ def load_model(
             computes in float16 then, a `LossScaleOptimizer` in the file is removed.
             None keeps all policies.
         lost: str, what happens to layers and models of a SavedModel whose classes are
-            missing. `"rebuild"` makes them of stock layers and `keras.ops`, from their
-            traced functions in the file, with one warning that lists them;
-            `"numbers"` does so, too, but where these look texts up by numbers, such as
-            the names of classes, it gives the numbers, which every backend can have;
-            `"refuse"` raises an error that names their classes.
+            missing. `"rebuild"` builds them from stock layers and `keras.ops`, after
+            their traced functions in the file, with one warning that lists them;
+            `"numbers"` also does this, but where they look up texts by numbers, such
+            as the names of classes, it returns the numbers, which every backend
+            supports; `"refuse"` raises an error that names their classes.
         signature: str, the name of a signature of a SavedModel, such as
-            `"serving_default"`. The model does what the signature does, whatever its
-            layers are. None opens the model itself, and of a file without Keras
-            metadata (`tf.Module`, `model.export` of Keras 3) the serving signature.
-        verify: bool or None, whether the model is compared with the graph in its own
+            `"serving_default"`. The model computes the same as the signature, whatever
+            its layers are. None opens the model itself, or the serving signature of a
+            file without Keras metadata (`tf.Module`, `model.export` of Keras 3).
+        verify: bool or None, whether to compare the model with the graph in its own
             file, which every SavedModel has: on seeded inputs, both must give the same
-            outputs. None compares if layers were rebuilt from functions or code, or
-            have classes of your own; of models of stock layers alone those whose graph
-            takes less than about a second. Other formats hold no graph. True compares
-            any SavedModel; False none.
-        backends: names of the backends on which plain Keras has to compute the model
-            rightly. Layers that Keras computes wrongly on one of them become models
-            that are right on all; where there is no such model, that is an error.
+            outputs. None compares models with layers that were rebuilt from functions
+            or code, or that have your own classes; and models of stock layers if their
+            graph takes less than about a second. True compares any SavedModel; False
+            none. Other formats hold no graph.
+        backends: names of the backends on which plain Keras must compute the model
+            correctly. Layers that Keras computes wrongly on one of them become models
+            that are correct on all; if there is no such model, that is an error.
         weights: str or path of the weights of an architecture (`.json`, `.yaml`), as
             `load_weights` takes it. None for any other file, which has its own.
-        texts: str, where input texts are turned into numbers. `"inside"`: by layers of
-            the model, which Keras runs on the TensorFlow backend only. `"outside"`: the
-            model has no StringLookup, TextVectorization and Hashing, and takes their
-            numbers as inputs, on any backend and without TensorFlow.
+        texts: str, where input texts become numbers. `"inside"`: in layers of the
+            model, which Keras runs on the TensorFlow backend only. `"outside"`: it has
+            no StringLookup, TextVectorization or Hashing, and takes their numbers as
+            inputs, on any backend and without TensorFlow.
             `text_inputs(model)` computes these numbers.
 
     Returns:
         A `keras.Model`.
 
     Raises:
-        LegacyModelError: if there is no such model, or it is corrupt, or has parts
-            that Keras 3 cannot stand in for, or does not what its own graph does. The
-            message names them.
+        LegacyModelError: if there is no such model, or it is corrupt, has parts without
+            a counterpart in Keras 3, or computes something other than its own graph.
+            The message names them.
         TypeError: if `custom_objects` is not a dict of names.
         TypeError, ValueError: if `dtype_policy` is not a policy.
-        ValueError: if `lost` is none of the three, or a backend is unknown.
+        ValueError: if `lost` is not one of the three, or a backend is unknown.
 
     Example:
         >>> model = load_model("model_of_2020")  # a SavedModel folder
@@ -175,7 +174,7 @@ def checked_options(
     safe_mode: bool = True,
     texts: str = "inside",
 ) -> Options:
-    """Return the options that these arguments of `load_model` stand for."""
+    """Return the `Options` for these arguments of `load_model`."""
     if not {*backends} <= {*BACKENDS}:
         raise ValueError(f"backends must be among {BACKENDS}, received {backends!r}.")
     if lost not in LOST:
@@ -193,13 +192,13 @@ def checked_options(
 
 
 def text_inputs(model: keras.Model) -> TextInputs:
-    """Return what turns texts into the numbers that a model takes.
+    """Return the function that converts texts to the numbers that a model takes.
 
     Args:
         model: `keras.Model` that `load_model(..., texts="outside")` returned.
 
     Returns:
-        `TextInputs`. It is not saved with the model: its `to_json()` is a text.
+        `TextInputs`. The file of the model does not hold it: save its `to_json()`.
 
     Raises:
         ValueError: if the model takes no texts, or reads them itself.
@@ -211,8 +210,8 @@ def text_inputs(model: keras.Model) -> TextInputs:
     """
     if model not in _texts_by_model:
         raise ValueError(
-            f"the model {model.name!r} has no texts outside of it: it takes none, or "
-            "load_model(..., texts='outside') did not open it. For a .keras file that "
+            f"the model {model.name!r} has no TextInputs: it takes no texts, or was "
+            "not opened by load_model(..., texts='outside'). For a .keras file that "
             "convert_model wrote, read the .texts.json beside it: "
             "TextInputs.from_json(text)."
         )
@@ -231,13 +230,13 @@ def rebuild(
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
-    A class of the file that only has the name of one of Keras's counts as missing: its
-    config, its weights or its outputs show it. Where that does not help, a model that
-    lists its layers becomes its traced function: a config does not say which masks
-    layers make or change whose classes are missing.
+    A class of the file that only shares its name with a Keras class counts as missing:
+    its config, weights or outputs reveal it. If that does not help, a model that lists
+    its layers becomes its traced function, because a config does not say which masks
+    its missing classes create or change.
 
-    User-defined classes are those of the surrounding `custom_object_scope`. The errors
-    are those of `load_model`, and Keras3ModelError.
+    User-defined classes are those of the surrounding `custom_object_scope`. Raises the
+    errors of `load_model`, and Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:
@@ -323,9 +322,9 @@ def load_weights(
 ) -> None:
     """Load all weights of a legacy file into a model, or none.
 
-    Layers with weights go by their order, as in tf.keras: the first in the file has the
-    weights of the first in the model. A checkpoint of a compiled model has the state of
-    its optimizer, too: slots, iterations and loss scale. It is restored if `model` is
+    Layers with weights are paired by their order, as in tf.keras: the first in the file
+    with the first in the model. A checkpoint of a compiled model also has the state of
+    its optimizer: slots, iterations and loss scale. It is restored if `model` is
     compiled.
 
     Args:
@@ -334,13 +333,13 @@ def load_weights(
             a checkpoint (`save_weights(save_format="tf")`, `tf.train.Checkpoint`), or
             a SavedModel folder; or an archive, a folder or an `"hf://user/model"` with
             one of them, as `load_model` takes it.
-        root: str, the object of a checkpoint that has the weights, by the name that it
-            was tracked under: `"generator"` of `Checkpoint(generator=..., ...)`. None
+        root: str, the name under which a checkpoint tracks the object that has the
+            weights: `"generator"` of `Checkpoint(generator=..., ...)`. None
             takes the one that fits the model.
-        by_name: bool, whether to pair layers by their names instead, and to load those
-            alone that both have. A checkpoint has no names; a SavedModel has.
-        skip_mismatch: bool, whether to leave out weights that do not fit. A warning
-            lists what is left out, here and with `by_name`.
+        by_name: bool, whether to pair layers by their names instead, and to load only
+            those that both have. A SavedModel has names, but a checkpoint does not.
+        skip_mismatch: bool, whether to skip weights that do not fit. A warning lists
+            what is skipped, also with `by_name`.
 
     Raises:
         LegacyModelError: if the file cannot be read, or its weights do not fit; the

@@ -1,4 +1,4 @@
-"""The warnings about a model that was opened."""
+"""Warnings about a model that was opened."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,12 @@ from keras_policies.legacy.build.comparison import Check
 
 
 def notices(built: Built) -> Iterator[str]:
-    """Yield how a model differs from what its file holds, or needs help to run."""
+    """Yield how a model differs from its file, and what it needs to run."""
     if built.not_converted:
         yield (
             "the model was opened, but this was left out of it or of its training "
             f"configuration: {'; '.join(built.not_converted)}. Call "
-            "model.compile(...) with what you want in its place."
+            "model.compile(...) with replacements."
         )
     if built.plan.reconstruction.layers:
         yield str(built.plan.reconstruction)
@@ -25,7 +25,7 @@ def notices(built: Built) -> Iterator[str]:
     texts = ", ".join(repr(x.name) for x in inputs if x.dtype == "string")
     if texts and keras.backend.backend() != "tensorflow":
         yield (
-            "these inputs are texts, which Keras computes with TensorFlow alone: "
+            "these inputs are texts, which Keras computes with TensorFlow only: "
             f"{texts}. To call the model, pass {hints.OUTSIDE}, or "
             "set KERAS_BACKEND=tensorflow before Keras is imported."
         )
@@ -41,9 +41,9 @@ def _check_notices(check: Check, not_converted: Sequence[str]) -> Iterator[str]:
         yield f"{check}."
     if check.dropouts:
         yield (
-            "the model drops numbers when it predicts, too (a call with "
+            "the model also drops numbers when it predicts (a call with "
             f"training=True): {', '.join(check.dropouts)}. Keras {keras.__version__} "
-            "drops them in training only."
+            "only drops them in training."
         )
     is_said = any("regularizer" in part or "loss" in part for part in not_converted)
     if check.other_losses and not is_said:

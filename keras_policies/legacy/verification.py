@@ -1,4 +1,4 @@
-"""Compares what a converted model predicts with what the legacy model predicted."""
+"""Compares the predictions of a converted model with those of the legacy model."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ TOLERANCES = {"bfloat16": 5e-2, "float16": 1e-2}
 TOLERANCE = 1e-3
 RECORD = 'Record it with np.savez("outputs.npz", x_0=x, y_0=model.predict(x))'
 TEXTS = "U"  # the kind of NumPy's dtypes of texts
-PLAIN = hints.Hint("{} writes the file without asking plain Keras.", (hints.PLAIN,))
+PLAIN = hints.Hint("{} writes the file without opening it there.", (hints.PLAIN,))
 Predict = Callable[[list[Array]], list[Array]]
 
 
@@ -57,13 +57,13 @@ def read(path: Path) -> Recording:
 def _arrays(path: Path) -> dict[str, Array]:
     stored = np.load(path, allow_pickle=False)
     if isinstance(stored, np.ndarray):
-        raise ValueError("one array alone, as np.save writes it")
+        raise ValueError("a single array, as np.save writes it")
     with stored:
         return {name: stored[name] for name in stored.files}
 
 
 def _numbered(prefix: str, arrays: Mapping[str, Array]) -> list[Array]:
-    """Return the arrays with a prefix in the order of their numbers, none left out."""
+    """Return the arrays with a prefix, in the order of their numbers, without gaps."""
     matching = [name for name in arrays if name.startswith(prefix)]
     names = [f"{prefix}{number}" for number in range(len(matching))]
     if not matching or set(names) != set(matching):
@@ -76,7 +76,7 @@ def _numbered(prefix: str, arrays: Mapping[str, Array]) -> list[Array]:
 
 
 class Comparison(NamedTuple):
-    """How far an output is from the recorded one, and how far rounding may take it."""
+    """The difference of an output from the recorded one, and the allowed difference."""
 
     difference: float
     allowed: float
@@ -85,13 +85,13 @@ class Comparison(NamedTuple):
 def tolerance(plan: Plan) -> float:
     """Return the share of the largest output by which an output may differ.
 
-    The policies in the file count, and those that the layers have now.
+    Both the policies in the file and the present ones count.
     """
     return max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
 
 
 def tolerance_of(objects: Iterable[Config]) -> float:
-    """Return the same for the objects in a config of Keras 3, by their policies."""
+    """Return the tolerance for the objects in a Keras 3 config, by their policies."""
     policies = (x for x in objects if str(x.get("class_name")).endswith("DTypePolicy"))
     names = (str((policy.get("config") or {}).get("name")) for policy in policies)
     dtypes = {name.rpartition("_")[2] for name in names}  # "int8_from_mixed_float16"
@@ -101,10 +101,10 @@ def tolerance_of(objects: Iterable[Config]) -> float:
 def compare(
     predict: Predict, recorded: Recording, share: float, inputs: int | None = None
 ) -> Comparison:
-    """Compare what a model predicts with recorded outputs; return the worst output.
+    """Compare a model's predictions with recorded outputs; return the worst output's.
 
     `share` is the tolerance, as a share of the largest output, and `inputs` the number
-    of the model's inputs if it is known. It is an error if equal outputs prove nothing.
+    of the model's inputs if it is known. Raises if equal outputs would prove nothing.
     """
     count = len(recorded.inputs)
     if inputs not in (None, count):
@@ -114,7 +114,7 @@ def compare(
     if lacks_texts(recorded.inputs):
         raise LegacyModelError(
             "the recorded inputs are texts, which Keras 3 takes on the TensorFlow "
-            "backend alone.",
+            "backend only.",
             f"Verify it there (KERAS_BACKEND=tensorflow), or pass {hints.OUTSIDE}.",
             code="KP306",
         )
@@ -175,7 +175,7 @@ def in_plain(
 
 
 def lacks_texts(inputs: Iterable[Array]) -> bool:
-    """Return whether inputs are texts, which the backend does not have."""
+    """Return whether inputs are texts that the backend does not support."""
     are_texts = any(value.dtype.kind in "OSU" for value in inputs)
     return are_texts and keras.backend.backend() != "tensorflow"
 
@@ -183,7 +183,7 @@ def lacks_texts(inputs: Iterable[Array]) -> bool:
 def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Comparison:
     """Compare two arrays. Integers and texts must be equal; NaN never is.
 
-    Refuse a recorded output that the output for any other input might be as near to.
+    Refuse a recorded output that outputs for any other input would also match.
     """
     if not wanted.size:
         return Comparison(0.0, 0.0)

@@ -1,1 +1,1 @@
-"""Loss scales, the optimizer that applies them, and what surrounds a training step."""
+"""Loss scales, the optimizer that applies them, and the code around a training step."""

@@ -17,25 +17,25 @@ _COUNTING = threading.Lock()  # Keras reports batches in threads, and so in any 
 
 
 class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
-    """Puts `loss_scale` and `skipped_steps` into the logs of each epoch.
+    """Adds `loss_scale` and `skipped_steps` to the logs of each epoch.
 
     `loss_scale` is the scale (unitless) after the epoch, `skipped_steps` the number
     of steps of the epoch that were skipped because a gradient was not finite. Both
     are read from the device once an epoch. `History` and the progress bar always see
-    them; put this callback before `CSVLogger` and `TensorBoard`, which only see what
-    is in the logs by then. `History.params` also has the scale before the first step.
-    `plot_loss_scale` draws the history.
+    them; put this callback before `CSVLogger` and `TensorBoard`, which only see
+    what earlier callbacks added. `History.params` also has the scale before the first
+    step. `plot_loss_scale` draws the history.
 
-    It warns, once, when training has come to a halt: when every step of an epoch was
-    skipped with the scale at its minimum; or, under a loss scale that never skips a
-    step, such as a fixed one, when the loss of an epoch is not finite.
+    It warns once when training has halted: every step of an epoch was skipped with the
+    scale at its minimum, or the loss of an epoch is not finite under a loss scale that
+    never skips a step, such as a fixed one.
 
-    Under the optimizer of stock Keras, which does not count skipped steps, every batch
-    of `fit` that made no update counts as skipped. Without a loss scale, the callback
-    says so once and adds nothing, so that one script can switch precision.
+    With the optimizer of stock Keras, which does not count skipped steps, every batch
+    of `fit` without an update counts as skipped. Without a loss scale, the callback
+    warns once and adds nothing, so that one script can switch precision.
 
     Args:
-        every_step: bool, whether to keep the scale after each step as well, for
+        every_step: bool, whether to also keep the scale after each step, for
             `plot_loss_scale(history, by_step=True)`. Each step then waits for the
             device.
 
@@ -67,8 +67,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
                 "LossScaleLogger has nothing to log: the model's optimizer is "
                 f"{optimizer.__module__}.{optimizer.__name__}, not a "
                 "LossScaleOptimizer. For a loss scale, set the policy by its name, "
-                "with keras_policies.set_policy('mixed_float16'), before the model is "
-                "made, or compile it with "
+                "with keras_policies.set_policy('mixed_float16'), before you create "
+                "the model, or compile it with "
                 "keras_policies.LossScaleOptimizer(model.optimizer).",
             )
             return

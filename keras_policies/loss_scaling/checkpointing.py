@@ -17,14 +17,14 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
     """A wrapper that is saved as stock Keras saves it, or as its inner optimizer.
 
     Copies include its own state, the loss scale and the step counts. A deep copy
-    updates the same variables, an unpickled optimizer those of its first `apply`.
+    updates the same variables; an unpickled optimizer, those of its first `apply`.
     """
 
     saved_as_inner = False  # whether `Model.compile` made it
     updates_stand_ins = False  # of the weights, since it was unpickled
 
     def belongs_to(self, model: keras.Model) -> None:
-        """Record the model whose weights this optimizer is going to update."""
+        """Record the model whose weights this optimizer will update."""
         self.__dict__["model_ref"] = weakref.ref(model)
 
     @keras_internals.needs(keras_internals.SAVING)
@@ -48,11 +48,11 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
             super().load_own_variables(store)
         else:
             warn(
-                "The state of the optimizer is not loaded: the file holds "
-                f"{len(values)} variables of it, and this {type(self).__name__} has "
+                "The optimizer state was skipped: the file has "
+                f"{len(values)} variables, this {type(self).__name__} has "
                 f"{len(self.variables)}. The loss scale starts at "
                 f"{self.initial_scale:g}, the iterations at 0. Before loading, build "
-                "the model, freeze and compile it as the saved one, and call "
+                "the model, freeze and compile it like the saved one, and call "
                 "model.optimizer.build(model.trainable_variables)."
             )
 
@@ -74,7 +74,7 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """What a copy of an optimizer is made from, apart from the weights it updates."""
+    """The state that a copy of an optimizer gets, except the weights it updates."""
 
     classes: tuple[Any, Any]  # of the wrapper, and of its inner optimizer
     config: Config

@@ -21,7 +21,7 @@ StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 def compile(
     stock: keras_internals.Function, model: keras.Model, *args: Any, **kwargs: Any
 ) -> None:
-    """Compile a model, and wrap its optimizer as the model's policy says."""
+    """Compile a model; wrap its optimizer if the model's policy has a loss scale."""
     bound = None
     with contextlib.suppress(TypeError):
         bound = inspect.signature(stock).bind(model, *args, **kwargs)
@@ -81,7 +81,7 @@ def _warn_if_only_layers_scale(model: keras.Model) -> None:
         asks = isinstance(policy, Policy) and policy.loss_scale is not None
         if asks and policy.compute_dtype == "float16":
             warn(
-                f"The policy of layer '{layer.name}', {policy!r}, asks for a loss "
+                f"The policy of layer '{layer.name}', {policy!r}, has a loss "
                 f"scale, but the model '{model.name}' has the policy "
                 f"{keras_internals.held_policy(model)!r}, so its loss will not be "
                 "scaled: only the model's own policy counts. Create or load the model "

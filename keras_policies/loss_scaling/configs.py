@@ -1,8 +1,8 @@
-"""The arguments of `LossScaleOptimizer`, checked, and its configs, read and written.
+"""Checks the arguments of `LossScaleOptimizer`; reads and writes its configs.
 
 Stock Keras reads `initial_scale` and `dynamic_growth_steps`, and refuses other keys. It
-ignores a key beside the config of the inner optimizer (tried in Keras 3.8 and 3.15,
-`.keras` and HDF5), which is where a rule goes that these two cannot express:
+ignores a key beside the config of the inner optimizer (tested in Keras 3.8 and 3.15,
+`.keras` and HDF5). A rule that these two cannot express is stored under such a key:
 
     {"initial_scale": 128.0, "dynamic_growth_steps": 2147483647, "inner_optimizer": {
         "class_name": "SGD", "config": {...},
@@ -60,7 +60,7 @@ def check_inner(inner: object) -> None:
     if IS_WRAPPED in vars(inner):
         raise ValueError(
             '"inner_optimizer" is already wrapped by a LossScaleOptimizer. One could '
-            "scale the loss and the other divide the gradients, by another scale. Use "
+            "scale the loss and the other divide the gradients by another scale. Use "
             f"the first one, or wrap a new optimizer. Received: {inner!r}"
         )
 
@@ -109,7 +109,7 @@ def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -
     if inner.loss_scale_factor is not None:
         warn(
             f"The inner optimizer has loss_scale_factor={inner.loss_scale_factor}, and "
-            f"is wrapped with the loss scale {rule!r}. The latter wins: "
+            f"is wrapped with the loss scale {rule!r}. The loss scale is used; "
             "loss_scale_factor is set to None."
         )
         inner.loss_scale_factor = None
@@ -125,7 +125,7 @@ def stock_rule(initial_scale: float, growth_steps: int) -> LossScale:
 
 
 def with_rule(config: Config, rule: LossScale) -> Config:
-    """Return a config of stock Keras with a rule in it, if that is not stock Keras's.
+    """Return a config of stock Keras, with the rule added if it is not stock Keras's.
 
     Warns if the rule cannot be read back from the config.
     """
@@ -137,7 +137,7 @@ def with_rule(config: Config, rule: LossScale) -> Config:
         name = type(rule).__name__
         warn(
             f"A file cannot hold the loss scale {rule!r}, since Keras does not know "
-            f"its class. From the file, the scale will move as {stock!r}. Decorate "
+            f"its class. A loaded optimizer will move it as {stock!r}. Decorate "
             f"{name} with @keras.saving.register_keras_serializable(), or read the "
             f"file with custom_objects={{{name!r}: {name}}}."
         )
@@ -160,8 +160,8 @@ def arguments(config: Config, custom_objects: CustomObjects) -> Config:
     """Return the arguments of `LossScaleOptimizer` for a config.
 
     `config` is ours, that of stock Keras, or that of tf.keras: `{"optimizer",
-    "loss_scale"}` up to 2.3, `{"inner_optimizer", "dynamic", ...}` from 2.4 on. One of
-    ours may have other keys that a subclass has written.
+    "loss_scale"}` up to 2.3, `{"inner_optimizer", "dynamic", ...}` from 2.4 on. Ours
+    may have more keys, which a subclass has written.
     """
     with keras_internals.custom_object_scope(custom_objects):
         if is_of_tf_keras(config):
@@ -187,7 +187,7 @@ def _rule(written: Config | None, stock: LossScale) -> LossScale:
     if loss_scales.class_of(written) is None:
         name = written.get("class_name") if isinstance(written, dict) else None
         warn(
-            f"The loss scale {written!r} is of a class that is not known here, so the "
+            f"The loss scale {written!r} has an unknown class, so the "
             f"scale moves as {stock!r}. To read it, pass "
             f"custom_objects={{{name!r}: ...}}, or import the module that registers it."
         )

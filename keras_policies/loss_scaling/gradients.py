@@ -1,4 +1,4 @@
-"""Turns the gradients that an optimizer gets into those that its step applies."""
+"""Unscales the gradients that an optimizer receives, for its step to apply."""
 
 import contextlib
 import itertools
@@ -20,12 +20,12 @@ def unscaled_in_step(
     scale: Tensor,
     check: bool,
 ) -> Iterator[StepGradients]:
-    """Divide the scaled ones of some gradients for the length of a training step.
+    """Divide the scaled gradients by the loss scale, for one training step.
 
     Args:
         grads: list of tensors or None.
         variables: as many variables.
-        are_scaled: as many bools; other gradients are applied as they are.
+        are_scaled: as many bools; unscaled gradients are applied unchanged.
         scale: float32 scalar, the loss scale.
         check: whether to check that all gradients are finite.
     """
@@ -50,14 +50,14 @@ def unscaled_in_step(
 def replaced(
     grads: Sequence[Tensor], chosen: Sequence[bool], others: Iterable[Tensor]
 ) -> list[Tensor]:
-    """Return gradients of which the chosen ones are replaced, in order, by others."""
+    """Return gradients, with the chosen ones replaced by others, in order."""
     replacements = iter(others)
     pairs = zip(grads, chosen, strict=True)
     return [next(replacements) if is_chosen else grad for grad, is_chosen in pairs]
 
 
 def can_be_scaled(grad: Tensor, variable: keras.Variable) -> bool:
-    """Return whether the gradient of a scaled loss is scaled."""
+    """Return whether scaling the loss also scales this gradient."""
     # float8 training passes a variable's new value as its gradient.
     takes_it = getattr(variable, "overwrite_with_gradient", False)
     return grad is not None and not takes_it
@@ -68,8 +68,8 @@ def in_dtypes_of(
 ) -> list[Tensor]:
     """Return gradients in the dtypes of their variables.
 
-    Keras accumulates gradients in variables of these dtypes, and does not cast what it
-    adds to them.
+    Keras accumulates gradients in variables of these dtypes, and does not cast
+    before it adds.
     """
     dtypes = [variable.dtype for variable in variables]
     return [

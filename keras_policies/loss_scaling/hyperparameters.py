@@ -51,7 +51,7 @@ class InnerHyperparameters:
 
 @contextlib.contextmanager
 def own_settings(wrapper: InnerHyperparameters) -> Iterator[None]:
-    """Hide the inner optimizer's attributes, since Keras would set its own there."""
+    """Hide the inner optimizer's attributes, which Keras would overwrite."""
     before = wrapper.is_wrapping
     vars(wrapper).update(SETTINGS, is_wrapping=False)
     try:

@@ -1,7 +1,7 @@
 """Decides whether a training loop applies gradients of the scaled loss, and warns.
 
 Compiled code runs its Python once, so a call counts only where it cannot be misread.
-`are_scaled=` decides; without it, the first row that fits in `LoopState._decided`.
+`are_scaled=` decides; without it, the first row that fits in `LoopState._decided` does.
 `tests/scaling/test_sequences.py` lists what happens in each kind of loop.
 """
 
@@ -31,19 +31,19 @@ if keras.backend.backend() != "tensorflow":
 
 
 def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) -> None:
-    """Warn if code is being compiled that contains the loss scale as a constant.
+    """Warn if the code being compiled contains the loss scale as a constant.
 
     `jax.jit` freezes a variable at its first value, unless a `keras.StatelessScope`
-    provides one: `stateless_apply` would move the scale, and the loss would still be
-    multiplied by the first one. `method` is about to scale or unscale `loss`.
+    provides one: `stateless_apply` would move the scale, but the loss would still be
+    multiplied by its first value. `method` is about to scale or unscale `loss`.
     """
     if backend.is_constant(scale, loss):
         warn(
             f"{method} is compiled with the current loss scale as a constant, and "
-            "will not see it move. Build the optimizer, and call the method in "
+            "will not follow its changes. Build the optimizer, and call the method in "
             "`with keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
-            "optimizer_variables)]):`, where optimizer_variables are those that "
-            "stateless_apply is given."
+            "optimizer_variables)]):`, where optimizer_variables are those that you "
+            "pass to stateless_apply."
         )
 
 
@@ -55,12 +55,12 @@ def warn_if_bypassed(inner: keras.optimizers.Optimizer) -> None:
             warn(
                 f"{type(inner).__name__} overrides {name}, which LossScaleOptimizer "
                 "does not call: it calls apply of its inner optimizer. Override apply "
-                "instead, to clip gradients, for example."
+                "instead, for example to clip gradients."
             )
 
 
 class LoopState:
-    """The optimizer methods that a training loop has called, as far as Python saw.
+    """The optimizer methods that a training loop has called, as far as Python has seen.
 
     Args:
         overridden: names of the methods that a subclass overrides. They count as
@@ -110,7 +110,7 @@ class LoopState:
         """Call a method of a subclass; the calls that it makes are not recorded."""
         if self._is_in_override:
             raise TypeError(
-                f"An override of {method} calls back into the method that calls it. "
+                f"An override of {method} calls the method that calls it. "
                 f"Call super().{method} there."
             )
         before = {*self.ever}, [*self._since]
@@ -174,7 +174,7 @@ class LoopState:
             (is_unscaled, False),
             # Neither since the last step
             (UNSCALE not in ever, True),
-            (SCALE in ever, "scale_loss was called too, neither of them since"),
+            (SCALE in ever, "so was scale_loss, but neither of them in this step"),
             (True, False),
         )
         decided = next(answer for fits, answer in rows if fits)
@@ -193,10 +193,10 @@ class LoopState:
         return None if is_scaled and backend.version(grad) != version else is_scaled
 
     def warn_if_not_asked(self, grad: Tensor, rule: LossScale) -> None:
-        """Warn, once, if gradients are divided by a scale that no loss was scaled by.
+        """Warn once if gradients are divided by a scale that multiplied no loss.
 
-        The second eager step warns, as one may only create the optimizer's slots; so
-        does the first compiled one, since Python sees no other.
+        The second eager step warns, since the first may only create the optimizer's
+        slots. In compiled code the first one does, since Python sees no other.
 
         Args:
             grad: tensor, a gradient that this step divides.
@@ -210,10 +210,10 @@ class LoopState:
         if self._unasked_steps == 2:
             warn(
                 "LossScaleOptimizer divides the gradients by the loss scale, which is "
-                f"{rule.initial_loss_scale:g} at first, but nothing has multiplied the "
-                "loss by it: the weights will hardly move. Take the gradients of a "
-                "scaled loss and unscale them (in a train_step, optimizer is "
-                "self.optimizer):\n"
+                f"{rule.initial_loss_scale:g} at first, but the loss was never "
+                "multiplied by it, so the weights will hardly change. Take the "
+                "gradients of a scaled loss and unscale them (in a train_step, "
+                "optimizer is self.optimizer):\n"
                 "    scaled_loss = optimizer.get_scaled_loss(loss)\n"
                 "    gradients = optimizer.get_unscaled_gradients(gradients)\n"
                 "A loop that multiplies the loss by optimizer.loss_scale itself passes "
@@ -229,5 +229,5 @@ def _undecided(method: str, why: str) -> ValueError:
         f"{method}{takes}: {UNSCALE} was called, and {why}. Pass "
         f"are_scaled=True to {method} if these are gradients of the scaled loss, "
         "are_scaled=False if they were divided by the loss scale. To log unscaled "
-        "gradients, call unscale, which decides nothing."
+        "gradients, call unscale, which does not count."
     )

@@ -35,18 +35,18 @@ class LossScale(abc.ABC):
     """Base class of all loss scales: settings, and a rule without side effects.
 
     Subclass it to write a rule of your own. `LossScaleOptimizer` owns the
-    variables and calls `after_step` once per step, also inside compiled code,
-    so the method may use `keras.ops` but no Python `if` on its arguments.
+    variables and calls `after_step` once per step, also in compiled code, so the
+    method may use `keras.ops`, but no Python `if` on its arguments.
 
     Attributes:
         initial_loss_scale: float, the scale of the first step (unitless).
-        skips_nonfinite: bool, whether gradients are checked, and a step with a
-            NaN or infinite one is skipped. If it is False, gradients are never
-            checked, and `after_step` is never called.
+        skips_nonfinite: bool, whether to check gradients, and to skip a step with a
+            NaN or infinite one. If False, gradients are never checked, and
+            `after_step` is never called.
         increment_period: int, the finite steps in a row before the scale grows;
-            None for a rule that has no such number. Stock Keras gets it from a file.
-        minimum: float, the smallest scale that an overflow leads to; None if the
-            rule has no such limit. `LossScaleLogger` warns when training halts there.
+            None if the rule has no such number. In a file, it is for stock Keras.
+        minimum: float, the smallest scale after an overflow; None if the rule has no
+            such limit. `LossScaleLogger` warns when training halts there.
 
     Example:
     >>> class Halving(LossScale):
@@ -117,7 +117,7 @@ class FixedLossScale(LossScale):
         loss_scale_value: int or float, at least 1 and finite (unitless).
 
     Raises:
-        ValueError: if the value is not such a number.
+        ValueError: if the value is not a number in this range.
 
     Example:
     >>> FixedLossScale(128)
@@ -140,7 +140,7 @@ class FixedLossScale(LossScale):
         _set(self, loss_scale_value=value, initial_loss_scale=value)
 
     def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
-        """Return `scale` and `good_steps` as they are."""
+        """Return `scale` and `good_steps` unchanged."""
         return scale, good_steps
 
     def get_config(self) -> Config:
@@ -162,18 +162,18 @@ class DynamicLossScale(LossScale):
 
     Args:
         initial_loss_scale: int or float, the scale of the first step
-            (unitless, positive and finite in float32). A high one is better:
-            it falls faster than it rises.
+            (unitless, positive and finite in float32). Choose a high one: it falls
+            faster than it rises.
         increment_period: int, or a float of integral value, finite steps in a row
             before the scale grows.
         multiplier: int or float, at least 1. With 1 the scale stays, but steps
             with non-finite gradients are still skipped.
-        minimum: int or float, the smallest scale that an overflow leads to, not above
-            `initial_loss_scale` (but the default goes with any). May be below 1 for
-            gradients that are themselves too large for float16, but not 0: once there,
-            a scale cannot grow again.
-        maximum: int or float, the largest scale that growth leads to. A scale
-            whose next value would not be finite in float32 stays as it is.
+        minimum: int or float, the smallest scale after an overflow, at most
+            `initial_loss_scale` (the default fits any). A minimum below 1 is for
+            gradients that overflow float16 even unscaled. It must be positive, because
+            a scale of 0 never grows again.
+        maximum: int or float, the largest scale after growth. A scale whose next
+            value would not be finite in float32 does not grow.
 
     Raises:
         ValueError: if an argument is not a number, or out of its range; if
@@ -214,15 +214,16 @@ class DynamicLossScale(LossScale):
         is_between = smallest <= self.initial_loss_scale <= self.maximum
         if self.minimum > self.maximum or not is_between:
             raise ValueError(
-                "maximum must not be below minimum, nor initial_loss_scale outside of "
-                f"both. Received: minimum={self.minimum!r}, maximum={self.maximum!r}, "
+                "maximum must not be below minimum, and initial_loss_scale must be "
+                f"between them. Received: minimum={self.minimum!r}, "
+                f"maximum={self.maximum!r}, "
                 f"initial_loss_scale={self.initial_loss_scale!r}."
             )
 
     def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `(scale, good_steps)` after one step; see `LossScale.after_step`.
 
-        The count is 0 after a change and after an overflow.
+        `good_steps` is 0 after a change and after an overflow.
         """
         counted = good_steps + 1
         full = counted >= self.increment_period
@@ -269,7 +270,7 @@ def choose(
         condition: bool scalar. If its value is known (a bool of Python or NumPy), only
             the chosen function is called; for a tensor, both are.
         then: returns a tuple of scalars.
-        otherwise: returns as many.
+        otherwise: returns a tuple of as many scalars.
 
     Example:
     >>> choose(True, lambda: (8.0, 1), lambda: (4.0, 0))
@@ -308,7 +309,7 @@ LossScaleLike: TypeAlias = str | float | LossScale | Config | None
 
 
 def get(identifier: LossScaleLike) -> LossScale | None:
-    """Return the loss scale that an identifier stands for.
+    """Return the loss scale for an identifier.
 
     Args:
         identifier: `None` (no loss scaling), `"dynamic"`, a number of at least 1
@@ -319,7 +320,7 @@ def get(identifier: LossScaleLike) -> LossScale | None:
         A `LossScale`, or `None`.
 
     Raises:
-        ValueError: if the identifier is none of these.
+        ValueError: if the identifier is not one of these.
 
     Example:
     >>> get(128)
@@ -342,13 +343,13 @@ def get(identifier: LossScaleLike) -> LossScale | None:
 
 
 def serialize(rule: LossScale) -> Config:
-    """Return the config dict of a loss scale, from which `get` makes it again."""
+    """Return the config dict of a loss scale, which `get` reads."""
     name = keras.saving.get_registered_name(type(rule))
     return {"class_name": name, "config": rule.get_config()}
 
 
 def class_of(identifier: object) -> type[LossScale] | None:
-    """Return the class of the loss scale in a config dict; None if it is not known."""
+    """Return the class of the loss scale in a config dict; None if it is unknown."""
     name = identifier.get("class_name") if isinstance(identifier, dict) else None
     if not isinstance(name, str):
         return None
@@ -361,7 +362,7 @@ def _not_understood(identifier: object) -> ValueError:
     return ValueError(
         f"Could not interpret loss scale identifier: {identifier!r}. Expected "
         "'dynamic', None, an int or float of at least 1 for a fixed scale, a "
-        "LossScale, or the config of one whose class Keras knows."
+        "LossScale, or its config if Keras knows its class."
     )
 
 

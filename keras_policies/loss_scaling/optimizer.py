@@ -27,15 +27,15 @@ instead_of_stock = keras_internals.Inside()
 class LossScaleOptimizer(
     hyperparameters.InnerHyperparameters, checkpointing.SavedAsStock
 ):
-    """An optimizer that scales the loss, by any `LossScale`.
+    """An optimizer that scales the loss by any `LossScale`.
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
     Keras 3: they take the gradients of the *scaled* loss. `get_scaled_loss` and
     `get_unscaled_gradients` are those of tf.keras 2. In a loop that calls the latter,
     `apply_gradients` takes *unscaled* gradients, clipped or not, and the other methods
-    raise unless they get `are_scaled=False`. The argument `are_scaled` of the three
-    always decides. A loop that multiplies the loss by `loss_scale` itself passes
-    `are_scaled=True`. A subclass may override the two old methods; `fit` uses them too.
+    raise unless they get `are_scaled=False`. `are_scaled`, if given, always decides. A
+    loop that multiplies the loss by `loss_scale` itself passes `are_scaled=True`. A
+    subclass may override the two old methods, which `fit` then uses.
 
     A step with a NaN or infinite gradient changes only the loss scale. Changes made in
     the forward pass (batch normalization statistics, dropout seeds) remain, as in
@@ -45,12 +45,12 @@ class LossScaleOptimizer(
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
         loss_scale: as for `Policy`, except that None and `"auto"` are errors.
         name: str or None, the optimizer's name.
-        **kwargs: settings that old configs of Keras have, with their defaults.
+        **kwargs: settings in old configs of Keras, which must have their defaults.
 
     Raises:
         TypeError: if `inner_optimizer` is not an optimizer (also a ValueError), or is
             itself a `LossScaleOptimizer`.
-        ValueError: if the loss scale is not understood, or `inner_optimizer` is
+        ValueError: if the loss scale is invalid, or `inner_optimizer` is
             already wrapped.
 
     Example:
@@ -128,7 +128,7 @@ class LossScaleOptimizer(
 
     @property
     def lr(self) -> Tensor:
-        """float scalar, `learning_rate`: tf.keras 2 had both names."""
+        """float scalar, another name of `learning_rate`, as in tf.keras 2."""
         return self.learning_rate
 
     @lr.setter
@@ -143,13 +143,13 @@ class LossScaleOptimizer(
 
     @property
     def skipped_steps(self) -> Tensor:
-        """integer scalar tensor, the steps skipped since the optimizer was made."""
+        """integer scalar tensor, the steps skipped since the optimizer was created."""
         # Stock Keras leaves this variable at zero: it counts in the inner optimizer's.
         return _value(keras_internals.step_count(self))
 
     @property
     def applied_steps(self) -> Tensor:
-        """integer scalar tensor, the steps not skipped (accumulating ones too)."""
+        """integer scalar tensor, the steps not skipped (also those that accumulate)."""
         return _value(keras_internals.step_count(self.inner_optimizer))
 
     def build(self, var_list: list[keras.Variable]) -> None:
@@ -185,7 +185,7 @@ class LossScaleOptimizer(
             loss: float tensor, or a callable that returns one.
 
         Returns:
-            A tensor, or a callable where `loss` is one.
+            A tensor, or a callable if `loss` is one.
         """
         if callable(loss):
             return lambda: self.get_scaled_loss(loss())
@@ -197,8 +197,8 @@ class LossScaleOptimizer(
     def get_unscaled_gradients(self, grads: Iterable[Tensor]) -> list[Tensor]:
         """Return gradients of the scaled loss, divided by the loss scale.
 
-        After it, `apply_gradients` takes unscaled gradients. To look at unscaled
-        gradients, and apply the scaled ones, call `unscale`.
+        Afterwards, `apply_gradients` takes unscaled gradients. To log unscaled
+        gradients but apply the scaled ones, call `unscale`.
 
         Args:
             grads: iterable of tensors, of any floating dtype, or None.
@@ -215,7 +215,7 @@ class LossScaleOptimizer(
     def unscale(self, grads: Iterable[Tensor]) -> list[Tensor]:
         """Return gradients divided by the loss scale, for logging.
 
-        Like `get_unscaled_gradients`, but the loop still applies the scaled ones.
+        Like `get_unscaled_gradients`, but the loop still applies the scaled gradients.
 
         Example:
         >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(), 8)
@@ -374,9 +374,9 @@ class LossScaleOptimizer(
     def get_config(self) -> Config:
         """Return a config that a stock `LossScaleOptimizer` also accepts.
 
-        Stock Keras reads the initial scale and the growth period; a scale without one
-        never grows there. `from_config` restores the whole rule. Warns if Keras does
-        not know the class of the rule.
+        Stock Keras reads the initial scale and the growth period; without a period, the
+        scale never grows there. `from_config` restores the whole rule. Warns if Keras
+        does not know the class of the rule.
         """
         with hyperparameters.own_settings(self):
             config: Config = super().get_config()
@@ -387,7 +387,7 @@ class LossScaleOptimizer(
     def from_config(
         cls, config: Config, custom_objects: CustomObjects = None
     ) -> "LossScaleOptimizer":
-        """Return the optimizer of a config: of ours, of stock Keras or of tf.keras."""
+        """Return the optimizer for a config of ours, of stock Keras or of tf.keras."""
         return cls.wrapping_again(**configs.arguments(config, custom_objects))
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ class LegacyLossScaleOptimizer:
     def from_config(
         config: Config, custom_objects: CustomObjects = None
     ) -> LossScaleOptimizer:
-        """Return a `LossScaleOptimizer` of ours."""
+        """Return our `LossScaleOptimizer`."""
         return LossScaleOptimizer.from_config(config, custom_objects)
 
 

@@ -25,7 +25,7 @@ class Scaling:
 
     @property
     def minimum(self) -> float | None:
-        """float, the smallest scale that an overflow leads to; None without a limit."""
+        """float, the smallest scale after an overflow; None without a limit."""
         return None if self.rule is None or self.is_stock else self.rule.minimum
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def _by_policy(policy: keras.DTypePolicy) -> Scaling:
 
 
 def words_on_weights(model: keras.Model) -> str:
-    """Return `"3 of 4 weights hold inf or NaN"`, or `""` if none of a model does.
+    """Return `"3 of 4 weights hold inf or NaN"`, or `""` if all are finite.
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

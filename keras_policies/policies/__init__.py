@@ -1,1 +1,1 @@
-"""Dtype policies: names, the deferred ones, the global one, and what is saved."""
+"""Dtype policies: names, deferred policies, the global policy, and saving."""

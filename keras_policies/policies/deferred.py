@@ -63,9 +63,9 @@ def settle_on_call(
 
 
 def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
-    """Settle a layer that is about to create a weight, and those it is part of.
+    """Settle a layer that is about to create a weight, and the layers around it.
 
-    The dtype is the one asked for, a name or a backend's own; None for the layer's.
+    `dtype` is as requested, a name or a dtype of the backend; None for the layer's.
     """
     if not _is_deferred(layer):
         return

@@ -12,16 +12,16 @@ PLAIN = keras.DTypePolicy, keras.dtype_policies.FloatDTypePolicy
 
 
 def set_policy(policy: PolicyLike | None) -> None:
-    """Set the policy of layers that get no `dtype=`.
+    """Set the policy of layers that are created without `dtype=`.
 
-    This is Keras's own global policy, one per thread. Under "mixed_float16"
-    `Model.compile` scales the loss dynamically; for another loss scale pass a
+    This is Keras's own global policy, one per thread. Under "mixed_float16",
+    `Model.compile` scales the loss dynamically. For another loss scale, pass a
     `Policy(name, loss_scale=...)`.
 
     Args:
-        policy: the name of a `Policy`, or a `Policy`, or None for the default, a
-            policy of `keras.config.floatx()`; or a stock `keras.DTypePolicy`, under
-            which stock `compile` decides whether to scale the loss.
+        policy: a `Policy` or its name; None for the default, the policy of
+            `keras.config.floatx()`; or a stock `keras.DTypePolicy`, under which stock
+            `compile` decides whether to scale the loss.
 
     Raises:
         TypeError, ValueError: as from `Policy`.

@@ -1,4 +1,4 @@
-"""Policy names: the dtypes that each stands for, and what stock Keras calls it."""
+"""Policy names: their dtypes, and their names in stock Keras."""
 
 import contextlib
 from typing import NamedTuple
@@ -11,7 +11,7 @@ WITH_FLOAT32_VARS = "_with_float32_vars"
 
 
 class Dtypes(NamedTuple):
-    """What a policy name stands for; None waits for a layer's first input."""
+    """The dtypes of a policy name; None waits for a layer's first input."""
 
     compute: str | None
     variable: str | None
@@ -38,12 +38,12 @@ AUTO = "auto", "USE_DEFAULT"
 
 
 def full_name(name: str) -> str:
-    """Return the name that an alias stands for; other names as they are."""
+    """Return the full name of an alias, and any other name unchanged."""
     return ALIASES.get(name, name)
 
 
 def dtypes_of(name: str) -> Dtypes:
-    """Return the dtypes that a policy name stands for.
+    """Return the dtypes of a policy name.
 
     Raises:
         ValueError: if the name is not one of a policy.
@@ -84,7 +84,7 @@ def not_a_string(name: object) -> TypeError:
 
 
 def auto(name: str | None) -> str | None:
-    """Return what the loss scale `"auto"` means for a policy of a name.
+    """Return the meaning of the loss scale `"auto"` under a policy name.
 
     Example:
         >>> auto("mixed_float16"), auto("float16")
@@ -94,7 +94,7 @@ def auto(name: str | None) -> str | None:
 
 
 def warn_if_deprecated(name: str) -> None:
-    """Warn about a `<dtype>_with_float32_vars` name, with a name to use instead."""
+    """Warn about a `<dtype>_with_float32_vars` name, and suggest a replacement."""
     if not name.endswith(WITH_FLOAT32_VARS):
         return
     dtype = name.removesuffix(WITH_FLOAT32_VARS)
@@ -108,7 +108,7 @@ def warn_if_deprecated(name: str) -> None:
 
 
 def source_name(name: str) -> str:
-    """Return the stock name, if there is one, of the policy before quantization.
+    """Return the stock name of the policy before quantization, if it has one.
 
     Example:
         >>> source_name("float16_with_float32_vars")
@@ -130,6 +130,6 @@ def stock_name(name: str, dtypes: Dtypes) -> str | None:
     warn(
         f"Stock Keras has no policy with the compute dtype {dtypes.compute} and the "
         f"variable dtype {dtypes.variable}: {name!r} is saved as {dtypes.compute!r}, "
-        "so a model read back has weights of that dtype."
+        "so a model loaded from the file has weights of that dtype."
     )
     return dtypes.compute

@@ -1,4 +1,4 @@
-"""`Policy`: the dtypes of a layer and, beside them, a loss scale."""
+"""`Policy`: the dtypes of a layer, and a loss scale."""
 
 import copy
 
@@ -23,9 +23,8 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
     saved model holds the plain `keras.DTypePolicy`; the loss scale is dropped.
 
     A deferred policy (`"infer"`, `"infer_with_float32_vars"`) has no compute
-    dtype yet: each layer that gets it takes its dtype from the first tensor that it
-    is called on, and has a settled policy from then on. The object itself never
-    changes, so any number of layers can share it.
+    dtype yet: each layer takes its dtype from the first tensor that it is called on,
+    and keeps it. The policy object itself never changes, so layers can share it.
 
     Args:
         name: str, a dtype name such as `"float32"`; `"mixed_float16"` or
@@ -92,7 +91,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         return self.compute_dtype is None
 
     def resolve(self, dtype: str) -> "Policy":
-        """Return the policy that this deferred one becomes on a first input.
+        """Return this deferred policy, settled on the dtype of a first input.
 
         Args:
             dtype: str, the dtype name of a layer's first input.
@@ -118,8 +117,8 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
     def convert_input(self, x: Tensor, autocast: bool, dtype: str | None) -> Tensor:
         """Convert one input of a layer, as `keras.DTypePolicy` does.
 
-        A policy with an integer or boolean compute dtype, and one that is still
-        deferred, never casts: that would destroy a floating-point input.
+        A policy that is deferred, or has an integer or boolean compute dtype, never
+        casts: that would destroy a floating-point input.
         """
         casts = self.compute_dtype is not None and keras.backend.is_float_dtype(
             self.compute_dtype
@@ -139,7 +138,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
     def from_config(cls, config: Config) -> "Policy":
         """Return the policy of `{"name": str}`, with the loss scale of its name.
 
-        Without a name, as in the config of a deferred policy, it is the global policy.
+        If the name is None, as for a deferred policy, return the global policy.
         """
         if config["name"] is not None:
             return cls(**config)
@@ -160,7 +159,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
 
 
 def plain_config(policy: Policy) -> Config:
-    """Return the config of the stock policy that a policy of ours is in a file."""
+    """Return the config of the stock policy that a file holds for a `Policy`."""
     dtypes = policy_names.Dtypes(policy.compute_dtype, policy.variable_dtype)
     return {"name": policy_names.stock_name(policy.name, dtypes)}
 

@@ -1,4 +1,4 @@
-"""What a policy becomes in a file, and how legacy policies in files are read.
+"""How policies are written to files, and how legacy policies are read from them.
 
 | in memory | in the file |
 |---|---|
@@ -66,16 +66,16 @@ def _is_of_policy(config: Any) -> bool:
 
 
 def _reader_of(written: Any) -> type[Policy21] | None:
-    """Return the reader of a serialized object; None if it is no policy of tf.keras."""
+    """Return the reader of a serialized object; None if it is not a tf.keras policy."""
     if not isinstance(written, dict) or not _is_of_policy(written.get("config")):
         return None
     return READERS.get(str(written.get("class_name")))
 
 
 def _policy_named(name: Any) -> keras.DTypePolicy | None:
-    """Return the policy of a name that stock Keras does not know, or None.
+    """Return the policy for a name that stock Keras does not know, or None.
 
-    A quantized policy is that of the stock policy with the same dtypes.
+    A quantized name becomes that of the stock policy with the same dtypes.
     """
     policy = keras.config.dtype_policy()
     if isinstance(policy, Policy) and policy.name == name:
@@ -105,9 +105,9 @@ def _policy_from_config(
 def hard_sigmoid(x: Tensor) -> Tensor:
     """Return `clip(0.2 * x + 0.5, 0, 1)`, the hard_sigmoid of tf.keras.
 
-    Keras 3 has another function of that name, `relu6(x + 3) / 6`, with which a model
-    would predict something else. So the file of a model that uses this one names it,
-    and opens only where this package is imported.
+    The `hard_sigmoid` of Keras 3, `relu6(x + 3) / 6`, would change what a model
+    predicts. A file whose model uses this function therefore names it, and opens only
+    where this package is imported.
     """
     return keras.ops.clip(0.2 * x + 0.5, 0.0, 1.0)
 
@@ -173,7 +173,7 @@ def _converted(class_name: str, config: Config) -> Config:
 def _load_from_hdf5(
     stock: Callable[..., keras.Model], filepath: Path, **options: Any
 ) -> keras.Model:
-    """Load an HDF5 file: ourselves if it has a legacy policy, else by stock Keras."""
+    """Load an HDF5 file with stock Keras, or else ours if it has a legacy policy."""
     from keras_policies.legacy import loading
     from keras_policies.legacy.readers import hdf5
 

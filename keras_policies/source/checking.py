@@ -1,4 +1,4 @@
-"""Runs the source code of a model, and compares what it builds with the model."""
+"""Runs the source code of a model, and compares the result with the model."""
 
 import concurrent.futures
 import dataclasses
@@ -126,7 +126,7 @@ def _described(op: Any, style: Style) -> Any:
 
 
 def _comparable(value: Any, style: Style) -> Any:
-    """Return a config without what a style leaves out, and names of operations."""
+    """Return a config without names of operations and parts that a style leaves out."""
     if isinstance(value, list | tuple):
         return [_comparable(each, style) for each in value]
     if not isinstance(value, dict):

@@ -15,7 +15,7 @@ SAVED = 3  # statements that a loop has to save
 
 
 def folded(lines: Sequence[str]) -> list[str]:
-    """Return statements with loops in the place of blocks that differ in names alone.
+    """Return statements, with loops for blocks that differ only in names.
 
     Names such as `dense_1` and `dense_2` become `f"dense_{i}"`. What a block takes from
     the one before it is a variable, which gets a value before the loop.

@@ -25,7 +25,7 @@ NO_MODULE = None, "__main__", "builtins"
 
 
 class CannotWriteError(ValueError):
-    """Something has no form as source code; the message says what to do."""
+    """Something cannot be written as source code; the message says what to do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ def is_model(value: Any) -> bool:
 
 
 def config_of(op: Any) -> dict[str, Any]:
-    """Return the config of a layer, with what a look-up layer has learned."""
+    """Return the config of a layer, with the vocabulary of a look-up layer."""
     value: dict[str, Any] = keras.saving.serialize_keras_object(op)
     if "vocabulary" in value["config"] and value["config"]["vocabulary"] is None:
         words = np.array(op.get_vocabulary(include_special_tokens=False)).tolist()
@@ -103,11 +103,13 @@ class Objects:
             return self.resolved(value, config)[1]
         if kind == "__lambda__":
             raise CannotWriteError(
-                "a lambda has no source code in a model. Give Lambda a function of a "
-                "module of yours, or write the layer with keras.ops"
+                "the source code of a lambda is not in the model. Give Lambda a "
+                "function from your own module, or write the layer with keras.ops"
             )
         if kind.startswith(("__", "Quantized")):
-            raise CannotWriteError(f"{kind.strip('_')} has no form as source code")
+            raise CannotWriteError(
+                f"{kind.strip('_')} cannot be written as source code"
+            )
         if is_model(value):  # in another object, such as TimeDistributed
             return self.model(keras.saving.deserialize_keras_object(value))
         return self.instance(value)

@@ -62,7 +62,7 @@ def op_call(
         if is_plainly(values[key], default) and key not in called:
             del values[key]
     if unknown := [key for key in values if key not in parameters]:
-        raise ValueError(f"{name} takes no {', '.join(unknown)}")
+        raise ValueError(f"{name} does not take {', '.join(unknown)}")
     written, keywords = arguments(function, values, called)
     return call(name, map(write, written), {k: write(v) for k, v in keywords.items()})
 

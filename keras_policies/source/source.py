@@ -33,15 +33,15 @@ def to_source(
     """Return Python source code whose `build_model()` builds an equal model.
 
     The code imports only Keras, NumPy if the model has constants, and the modules of
-    your own registered classes. Before it is returned, it is run, and the result is
-    compared with the model. Weights are not part of it: save them with
+    your own registered classes. Before it is returned, it is run, and its model is
+    compared with `model`. It does not contain weights: save them with
     `model.save_weights`, and load them with `build_model().load_weights`.
 
     Args:
         model: a Functional or Sequential model that has been built.
-        origin: str or path of the file that the model comes from, for the docstring.
+        origin: str or path of the file that held the model, for the docstring.
         constants: str or path of an `.npz` file, which is written if the model has
-            constants of more than 64 numbers. The code loads it from its own folder.
+            constants of more than 64 numbers. The code loads it from the code's folder.
         compile: bool, whether to also write the call of `compile`.
         train: bool, whether to write initializers, which do not matter once weights
             are loaded.
@@ -51,8 +51,8 @@ def to_source(
 
     Raises:
         TypeError: if `model` is not a model.
-        ValueError: if the model, or a layer that the message names, has no form as
-            source code; or constants are needed, and there is no file for them.
+        ValueError: if the model, or a layer that the message names, cannot be written
+            as source code; or if it has large constants, and `constants` is None.
 
     Example:
         >>> inputs = keras.Input((4,), name="x")
@@ -99,8 +99,8 @@ def _check(model: keras.Model) -> None:
         )
     if not getattr(model, "inputs", None):
         raise ValueError(
-            f"The input of {model.name!r} is not known. Call the model once, or let it "
-            "begin with a keras.Input."
+            f"The input of {model.name!r} is not known. Call the model once, or start "
+            "it with a keras.Input."
         )
 
 

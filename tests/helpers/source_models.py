@@ -361,7 +361,7 @@ REFUSED = {
         lambda: Subclassed(name="net"),
         *(ValueError, r"'net' is a subclassed model \(Subclassed\)"),
     ),
-    "lambda": (_lambda, ValueError, r"'plus one' \(Lambda\): a lambda has no source"),
+    "lambda": (_lambda, ValueError, r"'plus one' \(Lambda\): the source code of a lam"),
     "class": (_custom, ValueError, r"'odd' \(Elsewhere\): 'Elsewhere' cannot be imp"),
     "quantized": (_quantized, ValueError, r"'small' \(Dense\): QuantizedDTypePolicy"),
     "shared": (

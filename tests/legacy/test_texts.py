@@ -230,7 +230,7 @@ def changed(values, change):
 
 
 CHANGES = {
-    "version": (lambda v: v.update(keras_policies_texts=2), "another version than 1"),
+    "version": (lambda v: v.update(keras_policies_texts=2), "or not of version 1"),
     "no-layers": (lambda v: v.pop("layers"), "corrupt.*KeyError: 'layers'"),
     "layers": (lambda v: v.update(layers=[3]), "corrupt.*TypeError"),
     "pairs": (lambda v: v["targets"][0].pop(), "corrupt.*ValueError: not enough"),
@@ -272,7 +272,9 @@ def test_json_with_an_argument_that_no_layer_has(name, sentiment):
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100000, '{"a": 1}'])
 def test_json_of_something_else(text):
-    with pytest.raises(LegacyModelError, match="texts of a model|no JSON of TextInp"):
+    with pytest.raises(
+        LegacyModelError, match="texts of a model|not the JSON of TextInp"
+    ):
         TextInputs.from_json(text)
 
 
@@ -433,10 +435,10 @@ def test_a_function_of_the_user_that_standardizes_is_named(folder, tmp_path):
 
 def test_a_model_that_reads_its_texts_itself_has_none_outside(sentiment):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    with pytest.raises(ValueError, match="has no texts outside of it: it takes none"):
+    with pytest.raises(ValueError, match="has no TextInputs: it takes no texts"):
         text_inputs(model)
     path = legacy_files.CORPUS / "2.4.4/func_conv_fixed/model.h5"
-    with pytest.raises(ValueError, match="has no texts outside of it"):
+    with pytest.raises(ValueError, match="has no TextInputs"):
         text_inputs(load_model(path, texts="outside"))
     with pytest.raises(ValueError, match="texts must be one of .* received 'beside'"):
         load_model(path, texts="beside")

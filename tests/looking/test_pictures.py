@@ -150,8 +150,12 @@ NO_BATCH = {
     "no inputs": (None, ONE, "x is None"),
     "empty": (ONE[:0], ONE[:0], "batch is empty: 0 in x, 0 in y. Pass arrays"),
     "no arrays": ([], [], "batch is empty: no arrays"),
-    "iterator": (iter([ONE]), ONE, "x is no array, of type list_iterator. Pass.*next"),
-    "numbers": ([[1.0]], ONE, r"x\[0\]\[0\] is no array, of type float"),
+    "iterator": (
+        iter([ONE]),
+        ONE,
+        "x is not an array but of type list_iterator. Pass.*next",
+    ),
+    "numbers": ([[1.0]], ONE, r"x\[0\]\[0\] is not an array but of type float"),
     "scalar": (ONE, np.array(1.0), "y is a single number, of type ndarray"),
 }
 
@@ -258,7 +262,7 @@ def test_zeros_and_infinities_have_bars_of_their_own():
     ]
     assert heights == [[1, 1], [0, 0]]
     assert figure.legends[0].get_texts()[0].get_text() == (
-        "loss without a loss scale: 1 zero (1 with the scale too), 0 inf or NaN"
+        "loss without a loss scale: 1 zero (1 even when scaled), 0 inf or NaN"
     )
     # No bars in the middle, and the legend has their colours all the same.
     assert [p.get_hatch() for p in patches(figure)] == ["////", None]
@@ -275,7 +279,7 @@ def test_zeros_of_underflow_are_told_from_those_that_a_scale_does_not_help():
     x = np.array([[2.0**-14, 0.0]])
     figure = mp.plot_gradients(model, x, x[:, :1] - 2.0**-12, loss_scale=2**10)
     assert texts(figure.legends[0].get_texts()) == [
-        "loss without a loss scale: 2 zero (1 with the scale too), 0 inf or NaN",
+        "loss without a loss scale: 2 zero (1 even when scaled), 0 inf or NaN",
         "loss times 1024: 1 zero, 0 inf or NaN",
     ]
 
@@ -420,7 +424,9 @@ def test_a_history_without_a_loss_scale_is_refused(history, found):
 
 
 def test_a_model_is_no_history():
-    with pytest.raises(TypeError, match="what fit returned.*After fit.*model.history"):
+    with pytest.raises(
+        TypeError, match="keras.callbacks.History of a fit.*After fit.*model.history"
+    ):
         mp.plot_loss_scale(one_weight())
 
 

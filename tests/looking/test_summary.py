@@ -17,8 +17,8 @@ NARROW_OUTPUT = (
 )
 UNSCALED = (
     "float16 without a loss scale: small gradients become zero; "
-    "set_policy('mixed_float16') before the model is made or read, or compile with a "
-    "LossScaleOptimizer"
+    "set_policy('mixed_float16') before you create or load the model, or compile with "
+    "a LossScaleOptimizer"
 )
 LOST = (
     "float16 weights: an update under 1/4096 of a weight is lost; use 'mixed_float16'"
@@ -92,7 +92,7 @@ def test_parts_of_attention_have_rows_of_their_own():
     assert {row.class_name for row in parts} >= {"EinsumDense", "Softmax"}
     said = {row.path.split("/")[0]: row.risks for row in parts if row.risks}
     assert said == {
-        "plain": ("softmax in float16, where scores are asked for" + FLOAT32,),
+        "plain": ("softmax in float16, if scores are requested" + FLOAT32,),
         "dropping": (SOFTMAX,),
     }
 
@@ -269,7 +269,7 @@ RISKS = {
     ),
     "loss scale of a layer": (
         lambda: layers.Dense(2, dtype=mp.Policy("mixed_float16", 8)),
-        ("its policy's FixedLossScale(8.0) is not used: the optimizer's counts",),
+        ("its policy's FixedLossScale(8.0) is ignored: the optimizer's is used",),
     ),
     "no loss scale of a layer": (
         lambda: layers.Dense(2, dtype=mp.Policy("mixed_float16", None)),
@@ -282,8 +282,8 @@ RISKS = {
     "dynamic float16": (
         lambda: layers.Activation("relu", dtype=mp.Policy("float16", "dynamic")),
         (
-            f"its policy's {mp.DynamicLossScale()!r} is not used: "
-            "the optimizer's counts",
+            f"its policy's {mp.DynamicLossScale()!r} is ignored: "
+            "the optimizer's is used",
         ),
     ),
 }
@@ -349,7 +349,7 @@ def test_a_loss_scale_given_to_a_layer_is_told_on_its_row_and_on_no_part():
         inherits = layers.Dense(2, name="inherits")
     model = sequential(layers.LSTM(2, dtype=policy, name="l"), inherits, shape=(3, 4))
     found = {path: row.risks for path, row in rows(model).items() if path}
-    word = "its policy's FixedLossScale(8.0) is not used: the optimizer's counts"
+    word = "its policy's FixedLossScale(8.0) is ignored: the optimizer's is used"
     assert found == {"l": (word,), "l/lstm_cell": (), "inherits": (word,)}
     model.compile(mp.LossScaleOptimizer(keras.optimizers.SGD(), 8), "mse")
     assert rows(model)["l"].risks == ()
@@ -368,7 +368,7 @@ def test_ops_of_a_functional_model_are_looked_at():
         "ops.softmax ",
         "ops.log_softmax ",
     }
-    hint = " in float16; cast what it takes to float32"
+    hint = " in float16; cast its inputs to float32"
     assert {last for _, _, last in found} == {hint}
     assert all(name.startswith(first[4:-1]) for first, name, _ in found)
     (word,) = rows(model)["inner"].risks
@@ -545,7 +545,7 @@ def test_what_is_passed_on_is_plain_text_wherever_it_runs(monkeypatch):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match="takes a keras.Model, but got: <Dense.*into a"):
+    with pytest.raises(TypeError, match="takes a keras.Model, but got: <Dense.*Wrap a"):
         mp.summary(layers.Dense(1))
 
 

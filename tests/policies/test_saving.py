@@ -454,7 +454,7 @@ def test_a_state_that_does_not_fit_is_not_loaded_and_says_so(case, tmp_path):
         other.optimizer.belongs_to(keras.Sequential([keras.layers.Dense(1)]))
     with pytest.warns(
         UserWarning,
-        match="the file holds 14 variables of it, and this LossScaleOptimizer has "
+        match="the file has 14 variables, this LossScaleOptimizer has "
         r"\d+. The loss scale starts at 64.*model.optimizer.build",
     ):
         through_weights(model, other, tmp_path)

@@ -368,7 +368,7 @@ def test_a_model_read_under_a_policy_without_a_scale_asks_for_none(make):
     copied.compile("sgd", "mse")  # a warning would fail the test
     assert isinstance(copied.optimizer, keras.optimizers.SGD)
     copied.layers[0].dtype_policy = mp.Policy("mixed_float16", loss_scale=8)
-    with pytest.warns(UserWarning, match=r"FixedLossScale\(8.0\).*asks for a loss sc"):
+    with pytest.warns(UserWarning, match=r"FixedLossScale\(8.0\).*has a loss sc"):
         copied.compile("sgd", "mse")
 
 

@@ -89,10 +89,10 @@ def test_fixed_scale_never_moves():
         pytest.param({"minimum": 0.0}, "scale of 0 never grows", id="no-floor"),
         pytest.param({"minimum": 8, "maximum": 4}, "maximum must not", id="crossed"),
         pytest.param({"maximum": 4}, "initial_loss_scale=32768.0", id="above-ceiling"),
-        pytest.param({"minimum": 2.0**16}, "maximum must not.*nor init", id="below"),
+        pytest.param({"minimum": 2.0**16}, "maximum must not.*and init", id="below"),
         pytest.param(
             {"initial_loss_scale": 8, "minimum": 1024},
-            "nor initial_loss_scale outside of both.*minimum=1024.0",
+            "and initial_loss_scale must be between them.*minimum=1024.0",
             id="overflow-would-raise-it",
         ),
         pytest.param({"minimum": -1}, "minimum must be positive", id="negative-floor"),

@@ -291,7 +291,9 @@ class TestConstructor:
 
     def test_loss_scale_factor_of_the_inner_optimizer_loses(self):
         inner = keras.optimizers.SGD(1.0, loss_scale_factor=4.0)
-        with pytest.warns(UserWarning, match="loss_scale_factor=4.0.*The latter wins"):
+        with pytest.warns(
+            UserWarning, match="loss_scale_factor=4.0.*The loss scale is used"
+        ):
             optimizer = LossScaleOptimizer(inner, 8)
         variable = keras.Variable([1.0])
         optimizer.apply([tensor([8.0])], [variable])

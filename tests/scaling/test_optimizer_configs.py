@@ -93,7 +93,7 @@ def test_a_file_gives_the_same_rule_and_a_scale_that_skips_goes_on_skipping(
     assert np.isfinite(weights).all() == rule.skips_nonfinite
 
 
-LOST = "A file cannot hold the loss scale Halving.*the scale will move as Dynamic"
+LOST = "A file cannot hold the loss scale Halving.*optimizer will move it as Dynamic"
 
 
 @pytest.mark.parametrize("custom_objects", [None, {"Halving": Halving}])
@@ -107,7 +107,7 @@ def test_a_rule_that_keras_does_not_know_is_told_once_when_it_is_saved(
         model = mp.load_model(tmp_path / "model.keras", custom_objects)
         assert model.optimizer.rule == Halving()
     else:
-        with pytest.warns(UserWarning, match="is of a class that is not known here"):
+        with pytest.warns(UserWarning, match="has an unknown class"):
             model = mp.load_model(tmp_path / "model.keras")
         assert model.optimizer.rule == DynamicLossScale(1024, 2**31 - 1)
     before = model.get_weights()

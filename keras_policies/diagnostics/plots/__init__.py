@@ -1,6 +1,6 @@
-"""The two pictures: a training's loss scale, and a model's gradients on a batch.
+"""The two pictures: the loss scale of a training, and a model's gradients on a batch.
 
-matplotlib is imported when a picture is drawn; its global state is left alone.
+matplotlib is imported when a picture is drawn; its global state does not change.
 """
 
 from keras_policies.diagnostics.plots.gradients import plot_gradients

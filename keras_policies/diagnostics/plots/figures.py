@@ -27,7 +27,7 @@ def new_figure() -> "Figure":
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "matplotlib, which draws the pictures, is not installed. Run "
+            "The pictures need matplotlib, which is not installed. Run "
             "pip install matplotlib."
         ) from error
     figure = Figure(figsize=SIZE, layout="constrained")
@@ -56,7 +56,7 @@ def scale_text(scale: float) -> str:
 
 
 def draw_float16(axes: Any, shown: Collection[int]) -> None:
-    """Draw zones where float16 has numbers, and label how it rounds the others.
+    """Draw the zones in which float16 has numbers, and label how it rounds the others.
 
     The x axis of `axes` is the exponent of a power of two, and includes all of `shown`.
     """

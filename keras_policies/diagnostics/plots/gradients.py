@@ -31,7 +31,7 @@ BARS: tuple[dict[str, Any], ...] = (
 
 Floats = npt.NDArray[np.floating[Any]]
 ONE_BATCH = (
-    "Pass arrays, of one batch; of a dataset take one: x, y = next(iter(dataset))."
+    "Pass arrays of one batch. From a dataset, take one: x, y = next(iter(dataset))."
 )
 
 
@@ -40,7 +40,7 @@ def _check(x: Arrays, y: Arrays, needs_y: bool) -> None:
     if x is None or (y is None and needs_y):
         name = "x" if x is None else "y"
         raise ValueError(
-            f"{name} is None, but the loss of the model is that of inputs x and their "
+            f"{name} is None, but the loss of the model needs inputs x and their "
             f"targets y. {ONE_BATCH}"
         )
     sizes = {}
@@ -50,9 +50,9 @@ def _check(x: Arrays, y: Arrays, needs_y: bool) -> None:
         place = name + "".join(f"[{key!r}]" for key in keys)
         shape = getattr(array, "shape", None)
         if shape is None or len(shape) == 0:
-            kind = "no array" if shape is None else "a single number"
+            kind = "not an array but" if shape is None else "a single number,"
             raise ValueError(
-                f"Expected arrays, but {place} is {kind}, of type "
+                f"Expected arrays, but {place} is {kind} of type "
                 f"{type(array).__name__}. {ONE_BATCH}"
             )
         sizes[place] = int(shape[0])
@@ -82,9 +82,9 @@ def gradients_of(
 
     There is one array for each of `model.trainable_variables`, zeros if the loss does
     not depend on it. The loss is multiplied before the gradients are taken, in the
-    dtypes in which the model computes, as in a training step. A model that is not built
-    gets built; otherwise it does not change: no weights, moving averages, seeds or
-    metrics.
+    dtypes in which the model computes, as in a training step. A model that is not
+    built is built; otherwise nothing in it changes: no weights, moving averages, seeds
+    or metrics.
     """
     if not model.compiled:
         raise ValueError(
@@ -157,42 +157,42 @@ def plot_gradients(
     loss_scale: float | None = None,
     by_layer: bool = False,
 ) -> "Figure":
-    """Draw how large the gradients on a batch are, as they are and times a loss scale.
+    """Draw the magnitudes of the gradients on a batch, without and with a loss scale.
 
-    Each bar counts the gradients between one power of two and the next. The white zone
-    is what float16 holds in full, the zone to its left what it holds with fewer digits
-    (subnormal). Left of both a gradient becomes zero, right of them infinite. A layer
-    that computes in float32 has gradients in the grey zones too, and loses nothing.
+    Each bar counts the gradients between one power of two and the next. In the
+    white zone, float16 has its full precision; in the zone to its left, it has fewer
+    digits (subnormal). Further left a gradient becomes zero, further right infinite. A
+    layer that computes in float32 also has gradients in the grey zones, and loses none.
 
     The loss scale is `loss_scale`, or the one that applies to the model, which
     `summary` prints. Without either, one series is drawn: pass a number, such as
-    `loss_scale=2**15`, to see what it would do. With two series, the legend says how
-    many gradients are zero without the scale, and how many of them stay zero with it:
-    those of a dead unit do, those that float16 rounded to zero do not.
+    `loss_scale=2**15`, to see its effect. With two series, the legend says how many
+    gradients are zero without the scale, and how many of them even with it: gradients
+    of a dead unit stay zero, but those that float16 rounded to zero do not.
 
-    With `by_layer` each layer has its own row, with only the gradients times the loss
-    scale: it shows in which layers they leave float16's range. A row is as high as
-    its highest bar.
+    With `by_layer`, each layer has a row with its gradients times the loss scale, which
+    shows the layers in which they leave float16's range. Each row is scaled to its
+    highest bar.
 
-    Draw it before `fit`: training with too high a loss scale makes weights NaN, and
-    then all gradients are NaN. The title says so if weights are not finite.
+    Draw it before `fit`: training with a loss scale that is too high turns weights into
+    NaN, and then all gradients are NaN. The title says so if weights are not finite.
 
-    A model that is not built gets built; otherwise it does not change.
+    A model that is not built is built; otherwise it does not change.
 
     Args:
         model: compiled `keras.Model`.
         x: array, or a structure of arrays, one batch of inputs.
         y: array, or a structure of arrays, the targets of that batch; None if the model
             was compiled without a loss.
-        loss_scale: float, positive (unitless), in place of the one that applies.
+        loss_scale: float, positive (unitless), instead of the one that applies.
         by_layer: bool, whether to draw the gradients of each layer.
 
     Returns:
-        A `matplotlib.figure.Figure`, for `savefig` or to be shown by a notebook.
+        A `matplotlib.figure.Figure`: save it with `savefig`, or show it in a notebook.
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if the model is not compiled or has nothing trainable, if x and y
+        ValueError: if the model is not compiled or has no trainable weights, if x and y
             are not one batch of arrays, or if the loss scale is not positive and finite
             in float32.
 
@@ -237,7 +237,7 @@ def _label(scale: float) -> str:
 
 
 def _subplots(figure: Any, series: Iterable[Magnitudes]) -> tuple[Any, Any, Any]:
-    """Return axes for zeros, for numbers over float16's range, and for inf and NaN."""
+    """Return axes for zeros, for the range of float16, and for inf and NaN."""
     zero, middle, infinite = figure.subplots(1, 3, sharey=True, width_ratios=[1, 12, 1])
     figures.draw_float16(middle, [n for sizes in series for n in sizes.counts])
     for side, name in (zero, "zero"), (infinite, "inf,\nNaN"):
@@ -266,7 +266,7 @@ def _draw(figure: Any, gradients: Mapping[float, list[Floats]]) -> None:
         if i == 0 and len(series) > 1 and sizes.zeros:
             pairs = zip(*gradients.values(), strict=True)
             both = sum(int(np.count_nonzero((a == 0) & (b == 0))) for a, b in pairs)
-            stay = f" ({both:,} with the scale too)"
+            stay = f" ({both:,} even when scaled)"
         counts = f"{sizes.zeros:,} zero{stay}, {sizes.non_finite:,} inf or NaN"
         # Not made from the bars: a series without finite numbers has none.
         legend.append(Patch(label=f"{_label(scale)}: {counts}", **BARS[i]))

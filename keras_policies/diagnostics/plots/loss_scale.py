@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 def plot_loss_scale(
     history: keras.callbacks.History | Config, by_step: bool = False
 ) -> "Figure":
-    """Draw the loss scale during a `fit`, and the steps it skipped.
+    """Draw the loss scale during a `fit`, and the skipped steps.
 
     The line begins at epoch 0 with the scale before the first step. A cross marks an
     epoch whose loss was NaN or infinite.
 
     Args:
         history: the `keras.callbacks.History` that `fit` returned, or its `history`
-            dict, which does not know the scale before the first step; `fit` must have
+            dict, which does not have the scale before the first step. `fit` must have
             had a `LossScaleLogger` among its callbacks.
-        by_step: bool, whether to draw each step, and not each epoch. It needs the
+        by_step: bool, whether to draw each step instead of each epoch. It needs the
             `History`, and `LossScaleLogger(every_step=True)`. A loss is the mean since
-            the epoch began.
+            the start of the epoch.
 
     Returns:
-        A `matplotlib.figure.Figure`, for `savefig` or to be shown by a notebook.
+        A `matplotlib.figure.Figure`: save it with `savefig`, or show it in a notebook.
 
     Raises:
         ImportError: if matplotlib is not installed.
         TypeError: if `history` is a model.
-        ValueError: if the history has no loss scale, or none of each step.
+        ValueError: if the history has no loss scale, or not that of each step.
 
     Example:
         >>> history = {"loss_scale": [32768, 8192], "skipped_steps": [0, 2]}
@@ -94,8 +94,8 @@ def _logged(
     """Return the logs of a training, the numbers of its epochs, and its first scale."""
     if isinstance(history, keras.Model):
         raise TypeError(
-            "plot_loss_scale takes what fit returned, a keras.callbacks.History or its "
-            f"dict, but got a model, {history!r}. After fit, it is in model.history."
+            "plot_loss_scale takes the keras.callbacks.History of a fit, or its "
+            f"dict, but got a model: {history!r}. After fit, pass model.history."
         )
     params = getattr(history, "params", None) or {}
     logs = params.get(BY_STEP) if by_step else getattr(history, "history", history)
@@ -104,8 +104,8 @@ def _logged(
         logger = f"LossScaleLogger({'every_step=True' if by_step else ''})"
         of_steps = " of each step" if by_step else ""
         raise ValueError(
-            f"The history has no loss scale{of_steps}; it has {content}. Pass what "
-            f"model.fit(..., callbacks=[keras_policies.{logger}]) returned."
+            f"The history has no loss scale{of_steps}; it has {content}. Pass the "
+            f"result of model.fit(..., callbacks=[keras_policies.{logger}])."
         )
     epochs = None if by_step else getattr(history, "epoch", None)
     return logs, epochs, params.get(STARTED_AT)

@@ -33,9 +33,9 @@ class Overflow:
 def first_overflow(model: keras.Model, x: Arrays) -> Overflow | None:
     """Return the first `Overflow` while a model predicts a batch, or None.
 
-    Layers inside of others come first, in the order in which they end. The model runs
-    under its own policies, in inference; a model that is not built gets built. Values
-    inside of a compiled loop, as of an RNN's cell, are not seen.
+    Inner layers come before the layers around them, in the order in which their calls
+    end. The model runs under its own policies, in inference; a model that is not built
+    is built. Values inside a compiled loop, such as an RNN's cell, are not checked.
 
     Example:
         >>> layer = keras.layers.Rescaling(1e6, name="raw")

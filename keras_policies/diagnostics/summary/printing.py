@@ -27,14 +27,14 @@ def summary(
     print_fn: Callable[[str], object] | None = None,
     x: Arrays = None,
 ) -> None:
-    """Print the policies of a model, layer by layer, and where numbers are at risk.
+    """Print the policies of a model, layer by layer, and the layers at numerical risk.
 
     All layers have the same loss scale: that of the model's optimizer.
 
-    Numbers in the last column refer to the lines below the table, which say what is at
-    risk, in which layers, and what helps. With a batch `x` the last line names the
-    first layer whose outputs leave the range of float16. Without one the model is not
-    run. A summary says nothing about
+    Numbers in the last column refer to the lines below the table. Each line names a
+    risk, the layers that have it, and a remedy. With a batch `x`, the last line names
+    the first layer whose outputs leave the range of float16; without one, the model is
+    not run. A summary does not cover
 
     - losses, metrics and regularizers of your own;
     - the code of Lambda layers, and of layers of your own;
@@ -46,8 +46,8 @@ def summary(
             a model that is not built are not known yet.
         print_fn: callable that takes the whole text as one str, as in
             `keras.Model.summary`; None for the terminal or the notebook. Text that is
-            passed to `print_fn` or piped is as wide as the environment variable COLUMNS
-            says, or 160 characters.
+            passed to `print_fn` or piped is COLUMNS characters wide (an environment
+            variable), by default 160.
         x: array, or a structure of arrays, one batch of inputs for the model to
             predict, or None.
 
@@ -65,7 +65,7 @@ def summary(
     """
     if not isinstance(model, keras.Model):
         raise TypeError(
-            f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
+            f"summary takes a keras.Model, but got: {model!r}. Wrap a layer in a "
             "keras.Sequential."
         )
     text = io.StringIO()
@@ -134,7 +134,7 @@ def _table(rows: list[Row], headings: list[str], risks: list[str]) -> Table:
 
 
 def _dtypes(row: Row) -> str | None:
-    """Return the dtypes of a row's policy, or None if the policy's name says them."""
+    """Return the dtypes of a row's policy, or None if its name implies them."""
     compute, variable = row.compute_dtype, row.variable_dtype
     if compute in (None, variable):
         return None

@@ -1,8 +1,8 @@
 """Warnings about layers and models whose numerics are at risk, for `summary`.
 
-Each is given only for what is known without running the model: a layer of your own that
-calls `keras.ops.softmax`, or the outputs of a subclassed model, cannot be seen. The
-remedy follows a semicolon.
+They cover only what is known without running the model, so not a layer of your own that
+calls `keras.ops.softmax`, nor the outputs of a subclassed model. The remedy follows a
+semicolon.
 """
 
 import itertools
@@ -54,13 +54,13 @@ def of_layer(
     warnings += [*filter(None, _failing(layer)), *_ops(layer), *_weights(layer)]
     if dtype == "float16" and _is_ignored(policy, parent, scale):
         warnings.append(
-            f"its policy's {policy.loss_scale!r} is not used: the optimizer's counts"
+            f"its policy's {policy.loss_scale!r} is ignored: the optimizer's is used"
         )
     return tuple(warnings)
 
 
 def _failing(layer: keras.Layer) -> Iterator[str]:
-    """Yield what the backend cannot compute in a layer's dtypes; `""` if it can."""
+    """Yield the problems of the backend with a layer's dtypes; `""` if it has none."""
     policy = keras_internals.own_policy(layer)
     if policy.compute_dtype == "float16" and _is_computed_whole(layer):
         yield hardware.attention_problem()
@@ -71,9 +71,9 @@ def _failing(layer: keras.Layer) -> Iterator[str]:
 
 
 def _is_computed_whole(layer: keras.Layer) -> bool:
-    """Return whether the backend computes attention for a layer, in one operation.
+    """Return whether the backend computes a layer's attention in one operation.
 
-    Keras does so without a dropout, for inputs of three dimensions.
+    Keras does so if there is no dropout and inputs have three dimensions.
     """
     if not isinstance(layer, HEADED) or layer.dropout:
         return False
@@ -91,21 +91,21 @@ def _activations(layer: keras.Layer) -> list[str]:
 
 
 def _condition(parent: keras.Layer) -> str:
-    """Return when a part of a layer computes its softmax, if it does not always do so.
+    """Return the condition under which a part of a layer computes its softmax, if any.
 
-    A layer of attention heads calls its Softmax only if it is asked for scores, or has
+    A layer of attention heads calls its Softmax only if scores are requested, or it has
     a dropout; otherwise the backend computes attention, with a softmax in float32.
     Keras: src/layers/attention/multi_head_attention.py.
     """
     always = not isinstance(parent, HEADED) or parent.dropout
-    return "" if always else ", where scores are asked for"
+    return "" if always else ", if scores are requested"
 
 
 def _ops(model: keras.Layer) -> Iterator[str]:
     """Yield a warning for each risky call of `keras.ops` in a functional model."""
     for function, name, dtype in keras_internals.op_calls(model):
         if dtype in NARROW:
-            yield f"ops.{function} {name!r} in {dtype}; cast what it takes to float32"
+            yield f"ops.{function} {name!r} in {dtype}; cast its inputs to float32"
 
 
 def _weights(layer: keras.Layer) -> list[str]:
@@ -139,8 +139,8 @@ def of_model(
     if "float16" in computes and scale is None:
         warnings.append(
             "float16 without a loss scale: small gradients become zero; "
-            "set_policy('mixed_float16') before the model is made or read, or compile "
-            "with a LossScaleOptimizer"
+            "set_policy('mixed_float16') before you create or load the model, or "
+            "compile with a LossScaleOptimizer"
         )
     return (*warnings, *_epsilon(model))
 

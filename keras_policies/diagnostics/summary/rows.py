@@ -28,7 +28,7 @@ class Row:
 def rows_of(model: keras.Model) -> list[Row]:
     """Return the rows of `summary(model)`: the model's own, then each layer's.
 
-    A layer's parts follow it. A shared layer has one row, where it comes first.
+    A layer's parts follow it. A shared layer has one row, at its first place.
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

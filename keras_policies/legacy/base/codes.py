@@ -1,7 +1,7 @@
-"""The codes of errors and of parts left out: what each means, and what to do.
+"""The codes of errors and of parts left out, with their meanings and remedies.
 
-A code is passed where an error is made, or comes with its class or its hint; `located`
-gives the others that of their stage. A code that was released keeps its meaning.
+An error gets its code where it is raised, or from its class or its hint; `located` adds
+the code of the stage to others. A released code keeps its meaning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Code(NamedTuple):
-    """What a code stands for, in a line each."""
+    """The title, meaning and remedy of a code, in a line each."""
 
     title: str
     meaning: str
@@ -25,16 +25,16 @@ KP002 Keras, a backend or your own code raised an error
 The error comes from outside of this package: from a layer, a backend or your module.
 Run the command again with `-v` for the traceback.
 KP003 A process ended
-The process that built or called the model died, most often for lack of memory.
+The process that built or called the model died, usually for lack of memory.
 Convert the model by itself, with `--jobs 1`, on a machine with more memory.
 KP004 A package is not installed
-The backend, the format or the address needs a Python package that is not there.
+The backend, the format or the address needs a Python package that is not installed.
 Install the package that the message names.
 KP101 There is no such file or folder
 Nothing exists at the path, as seen from the current folder.
 Check the spelling; put globs in quotes.
 KP102 This is not a model of tf.keras
-The first bytes, or the files in the folder, are of no format that tf.keras wrote.
+Neither the first bytes nor the files in the folder match a format of tf.keras.
 Pass a SavedModel folder, an .h5 or .keras file, or an architecture with its weights.
 KP103 The file was written by Keras 3
 There is nothing to convert.
@@ -64,7 +64,7 @@ KP202 The file asks to run code, or to read other files
 Models you do not trust could do harm that way, so it is refused.
 If you trust where the model came from, pass `safe_mode=False` (`--unsafe`).
 KP203 An archive or a link leads out of its folder
-Unpacking it could replace your files, or read others than the model's.
+Unpacking it could replace your files, or read files other than the model's.
 If you trust it, unpack or copy it yourself, and pass the model in it.
 KP301 Classes or functions are missing
 The model was saved with classes or functions that Keras 3 does not have.
@@ -79,7 +79,7 @@ KP304 The code of a Lambda layer cannot be used
 Its bytecode is not run in safe mode, and could not be converted to operations.
 Pass the function as a custom object, under the name of the layer.
 KP305 The content of a look-up table is missing
-The file has the layer, but not what the layer learned.
+The file has the layer, but not the table that it learned.
 Build the model in code, with its look-up layers, and call `load_weights`.
 KP306 The model takes or returns texts
 Keras 3 has texts on the TensorFlow backend only.
@@ -88,7 +88,7 @@ KP307 A tensor is ragged, sparse, complex or of any rank
 Keras 3 passes dense tensors of a known rank between layers.
 Pad the input, or save the model again with dense tensors of a known rank.
 KP308 A layer cannot be rebuilt from its traced function
-Its class is missing, and its function does something that has no fixed form.
+Its class is missing, and its function does something without a fixed form.
 Pass the class, or save the model again with inputs of known sizes.
 KP401 Keras could not build the model
 A layer, or a class of your own, raised an error for the config in the file.
@@ -100,25 +100,25 @@ KP403 A layer needs TensorFlow
 Keras 3 computes look-ups and texts with TensorFlow, on every backend.
 Run `pip install tensorflow-cpu`; the backend can stay as it is.
 KP404 Plain Keras computes a layer wrongly
-Some backend gives other numbers for this layer than tf.keras did.
+On some backend, the outputs of this layer differ from those of tf.keras.
 Exclude that backend with `backends=` (`--backends`), or build the layer in code.
 KP405 No source code can be written
-The model has a part that code for Keras alone cannot build.
+The model has a part that code with only Keras cannot build.
 Convert it to a .keras file instead.
 KP501 The model differs from its own graph
-The SavedModel holds the graph of its outputs, and the rebuilt model gives others.
+The SavedModel holds the graph of its outputs, and those of the rebuilt model differ.
 Pass the classes of its layers, or open its signature.
 KP502 The outputs differ from the recorded ones
-The model predicts something else than the recording says.
+The predictions of the model are not those in the recording.
 Check that both belong to the same model, with inputs prepared in the same way.
 KP503 The recording cannot be used
 It is not an .npz file of x_0, … and y_0, …, or proves nothing.
 Record varied inputs: `np.savez("outputs.npz", x_0=x, y_0=model.predict(x))`.
 KP504 Plain Keras gives other outputs
-The new file, opened without this package, does not compute what the model did.
-Report the error; `plain=False` (`--no-plain`) writes the file all the same.
+The new file, opened without this package, does not compute the same as the model.
+Report the error; `plain=False` (`--no-plain`) writes the file anyway.
 KP601 The training configuration is left out
-It cannot be read, or Keras 3 has nothing like it.
+It cannot be read, or Keras 3 has no counterpart.
 Call `model.compile`.
 KP602 A loss, metric or optimizer is left out
 Keras 3 does not have it, or refuses its settings.
@@ -132,7 +132,7 @@ To train as before, pass the class of the layer.
 KP605 The model trains or predicts differently
 Keras 3 overrides a setting or has another rule; predictions may change as described.
 Read the line; if it matters, pass your own class.
-KP606 Shared weights are apart
+KP606 Shared weights are separate
 Keras 3 cannot save a layer that several inner models share.
 Predictions are equal; tie the weights again before you train.
 KP607 Weights are not in the file
@@ -159,7 +159,7 @@ CODES = {
 
 
 class LeftOut(str):
-    """A part of a file that a model does not have, in words.
+    """A part of a file that is not in the model, in words.
 
     Attributes:
         code: str, what kind of part it is, such as `"KP605"`. The command
@@ -173,7 +173,7 @@ class LeftOut(str):
     code: str
 
     def __new__(cls, text: str, code: str = "KP605") -> "LeftOut":
-        """Return the text, which knows its code."""
+        """Return the text, with its code as an attribute."""
         part = super().__new__(cls, text)
         part.code = code
         return part

@@ -29,9 +29,9 @@ class LegacyModelError(ValueError):
         reason: str, what was found and what was expected.
         hint: str, what the user can do, a whole sentence; `""` if there is nothing.
         path: str or path of the file or folder, or None while it is not known.
-        layer: str, the path of the layer in its model, or None if it concerns none.
-        suspects: names of classes of Keras that layers of the file also have, and that
-            may be another class there.
+        layer: str, the path of the layer in its model, or None if no layer is involved.
+        suspects: names of Keras classes in the file that may belong to other classes
+            of the same name.
         code: str, stable for each kind of error, such as `"KP101"`, which the command
             `keras-policies explain` explains; by default, that of the class or hint.
 
@@ -100,7 +100,7 @@ class MissingFileError(LegacyModelError, FileNotFoundError):
 class LimitError(LegacyModelError):
     """A file asks for more than its size explains.
 
-    Nothing else is tried then: `attempt` passes over other errors, and raises this one.
+    Nothing else is tried then: `attempt` ignores other errors, but raises this one.
     """
 
     CODE = "KP201"
@@ -139,7 +139,7 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
     """Turn any other error inside into a `LegacyModelError` about a corrupt file.
 
     The fallback for damage that no specific check names: a corrupt file can be wrong in
-    more ways than anyone can list. `part` is one of the file, `"training_config"`. An
+    more ways than anyone can list. `part` names a part of it, `"training_config"`. An
     ImportError passes: a missing package is not the fault of the file.
     """
     with located(path, code="KP105"):

@@ -1,4 +1,4 @@
-"""Hints that several errors give: what the user can do."""
+"""Hints that several errors share: what the user can do."""
 
 import contextvars
 import dataclasses
@@ -63,7 +63,7 @@ class Hint:
 
 TENSORFLOW = Hint(
     "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is. "
-    "Texts that are inputs need none with {}.",
+    "With {}, text inputs do not need it.",
     (OUTSIDE,),
     "KP403",
 )
@@ -74,7 +74,7 @@ BUILD_LOOKUPS = Hint(
 )
 GIVE_LOST_CLASSES = Hint(
     "Write the classes of these layers again, and pass them ({}); with {}, the error "
-    "names each that is lost.",
+    "names each missing class.",
     (CUSTOM_OBJECTS, REFUSE),
 )
 PASS_WEIGHTS = Hint("Pass the file with its weights: {}.", (WEIGHTS,), "KP106")
@@ -88,9 +88,9 @@ def load_weights_into_code(path: Path) -> Hint:
 
 
 def custom_object(name: str, value: str = "...") -> Argument:
-    """Return the argument with which a user passes a class or a function by name.
+    """Return the argument that passes a class or a function by name.
 
-    `value` stands for the object.
+    `value` is the text of the object.
 
     Example:
         >>> str(custom_object("Scale"))

@@ -278,8 +278,8 @@ def _are_equal(weights: Weights) -> bool:
     A `.keras` file has a variable once for each layer that it is an attribute of, such
     as the kernel of the layer in a SpectralNormalization.
     """
-    first, *others = weights
-    return all(np.array_equal(first.read(), each.read()) for each in others)
+    first, *others = (weight.read().tobytes() for weight in weights)
+    return all(first == other for other in others)
 
 
 def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:

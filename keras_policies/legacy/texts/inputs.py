@@ -1,4 +1,4 @@
-"""`TextInputs`: turns texts into the numbers that a model takes, without TensorFlow."""
+"""`TextInputs`: converts texts to the inputs of a model, without TensorFlow."""
 
 import dataclasses
 import json
@@ -21,17 +21,17 @@ Target: TypeAlias = tuple[str, int, int | None]
 
 @dataclasses.dataclass(frozen=True)
 class TextInputs:
-    """Turns texts into the numbers that a model opened with `texts="outside"` takes.
+    """Converts texts to the numbers that a model opened with `texts="outside"` takes.
 
-    It needs no TensorFlow and no Keras, and gives what StringLookup, TextVectorization
-    and Hashing gave in the model. `text_inputs(model)` returns that of a model.
+    It computes the same as StringLookup, TextVectorization and Hashing did in the
+    model, without TensorFlow or Keras. `text_inputs(model)` returns it for a model.
 
     Attributes:
-        sources: the names of the inputs of the model as it was, and their shapes if
-            these are texts.
-        targets: the names of the inputs of the model as it is, each with the numbers of
-            its source and of its layer, None if it is taken as it is.
-        layers: the layers of texts.
+        sources: the names of the original model's inputs, and the shapes of those that
+            are texts.
+        targets: the names of the opened model's inputs, each with the indices of its
+            source and of its layer; None for the layer if the input is unchanged.
+        layers: the text layers.
         is_dict: bool, whether the model takes a dict.
 
     Example:
@@ -49,12 +49,12 @@ class TextInputs:
     is_dict: bool = False
 
     def __call__(self, *inputs: Any) -> Arrays:
-        """Return what the model takes for what it took.
+        """Return the opened model's inputs for inputs of the original model.
 
         Args:
-            inputs: arrays or lists, one for each of `sources`, which are texts (str, or
-                bytes of UTF-8) where they have a shape; or all in one list; or, for
-                any model, in one dict by their names.
+            inputs: arrays or lists, one for each of `sources`, texts (str, or bytes of
+                UTF-8) for those with a shape; or all in one list; or, for any model,
+                in one dict by their names.
 
         Returns:
             An array, a list of arrays, or a dict of arrays, as the model takes them.
@@ -92,7 +92,7 @@ class TextInputs:
         return inputs
 
     def _as_array(self, values: Any, source: Source) -> Any:
-        """Return texts as an array of bytes of the rank that the model took."""
+        """Return texts as an array of bytes, with the rank of the original input."""
         name, shape = source
         if shape is None:
             return values
@@ -119,10 +119,10 @@ class TextInputs:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "TextInputs":
-        """Return what `to_json` wrote, as in the `.texts.json` of `convert_model`.
+        """Read the JSON of `to_json`, such as the `.texts.json` of `convert_model`.
 
         Raises:
-            LegacyModelError: if it is something else.
+            LegacyModelError: if it is not the JSON of a `TextInputs`.
 
         Example:
             >>> model = load_model("texts_of_2023.keras", texts="outside")
@@ -133,7 +133,7 @@ class TextInputs:
         values = decoding.decode(text, "the texts of a model")
         if values.get("keras_policies_texts") != VERSION:
             raise LegacyModelError(
-                f"no JSON of TextInputs, or of another version than {VERSION}."
+                f"not the JSON of TextInputs, or not of version {VERSION}."
             )
         try:
             return cls(*_parts(values))

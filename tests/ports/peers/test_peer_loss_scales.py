@@ -255,6 +255,6 @@ def test_the_state_of_the_scale_goes_through_jax_transformations():
     state = [variable.value for variable in optimizer.variables]
     same = jax.tree_util.tree_map(lambda x: x, state)
     step = jax.jit(optimizer.stateless_apply)
-    with pytest.warns(UserWarning, match="nothing has multiplied the loss"):
+    with pytest.warns(UserWarning, match="the loss was never multiplied by it"):
         _, state = step(same, [tensor([8.0])], [weight.value])
     assert 16.0 in [float(value) for value in state]

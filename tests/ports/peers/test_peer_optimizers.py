@@ -547,7 +547,7 @@ def test_if_nothing_is_scaled_that_is_warned_of():
     weight = keras.Variable(1.0)
     optimizer = LossScaleOptimizer(SGD())
     optimizer.apply([tensor(1.0)], [weight])
-    with pytest.warns(UserWarning, match="nothing has multiplied the loss"):
+    with pytest.warns(UserWarning, match="the loss was never multiplied by it"):
         optimizer.apply([tensor(1.0)], [weight])
 
 
