@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
-import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
