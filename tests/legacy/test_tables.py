@@ -145,9 +145,7 @@ def test_the_interpreter_computes_what_tensorflow_did(name, folder):
 
 @pytest.mark.skipif(IS_TENSORFLOW, reason="TensorFlow has texts")
 def test_inputs_that_are_texts_are_named_when_the_model_is_opened(folder):
-    said = (
-        "these inputs are texts, .* alone: '.+'. .*texts='outside'.*KERAS_BACKEND=ten"
-    )
+    said = "these inputs are texts, .* only: '.+'. .*texts='outside'.*KERAS_BACKEND=ten"
     with pytest.warns(UserWarning, match=said):
         load_model(folder / "2.15.1" / "words" / "model")
 
