@@ -96,8 +96,8 @@ def test_inputs_of_another_shape_are_named(tmp_path):
 
 def test_an_error_of_keras_is_told_without_the_values_of_a_tensor(tmp_path):
     source = legacy_files.CORPUS / "2.4.4" / "seq_dense_bf16" / "model.h5"
-    # On torch and TensorFlow the error of Keras has the tensor, on jax its shape alone.
-    match = r"(?s)Invalid input shape for input [^[]*\[(…|8,2,2,9)\](?!.*0\.5)"
+    # On torch the error of Keras has the values of the tensor.
+    match = r"(?s)Invalid input shape for input (?!.*0\.5)"
     refused(tmp_path, source, match, x_0=np.full((8, 2, 2, 9), -0.5, "float32"))
 
 
