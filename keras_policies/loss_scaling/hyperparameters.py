@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+from keras_policies._common.types import Tensor
+
 # Settings that Keras gives every optimizer; a wrapper's own would do nothing.
 SETTINGS = {
     "weight_decay": None,
@@ -23,7 +25,13 @@ SETTINGS = {
 class InnerHyperparameters:
     """A wrapper's attributes: its own, and the hyperparameters of `inner_optimizer`."""
 
+    inner_optimizer: keras.optimizers.Optimizer
     is_wrapping = False  # until the constructor is done
+
+    @property
+    def iterations(self) -> Tensor:
+        """integer scalar, the updates that the inner optimizer has made."""
+        return self.inner_optimizer.iterations  # Keras 3.8 has its own count there
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):  # a property of ours has failed: show its error
