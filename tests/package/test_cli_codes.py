@@ -279,7 +279,12 @@ def test_diff_finds_what_differs(models, capsys):
     assert re.search(r"^r +only in NEW", printed, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", [MODEL, SEQUENTIAL], ids=["Functional", "Sequential"])
+# Keras 3.8 adds casts with numbered names to a Functional, so `diff` sees others.
+IS_LOWEST = keras.__version__.startswith("3.8.")
+CONVERTED = [SEQUENTIAL] if IS_LOWEST else [SEQUENTIAL, MODEL]
+
+
+@pytest.mark.parametrize("path", CONVERTED)
 def test_diff_compares_a_legacy_model_with_its_conversion(path, tmp_path, capsys):
     new = str(tmp_path / "new.keras")
     assert main(["convert", path, new]) == 0

@@ -46,7 +46,7 @@ def test_the_command_prints_the_code_of_a_keras_3_model(tmp_path, capsys):
     model.save(path)
     assert main(["code", str(path), "--compile", "--train"]) == 0
     printed = capsys.readouterr().out
-    assert "optimizer=keras.optimizers.SGD()," in printed
+    assert "optimizer=keras.optimizers.SGD(" in printed
     assert "from keras import layers" in printed
 
 
