@@ -22,12 +22,7 @@ def unscaled_in_step(
 ) -> Iterator[StepGradients]:
     """Divide the scaled gradients by the loss scale, for one training step.
 
-    Args:
-        grads: list of tensors or None.
-        variables: as many variables.
-        are_scaled: as many bools; unscaled gradients are applied unchanged.
-        scale: float32 scalar, the loss scale.
-        check: whether to check that all gradients are finite.
+    Other gradients, or None, are applied unchanged. `check` asks whether all are finite.
     """
     pairs = zip(grads, are_scaled, strict=True)
     others = [grad for grad, is_scaled in pairs if grad is not None and not is_scaled]
@@ -71,10 +66,7 @@ def in_dtypes_of(
     Keras accumulates gradients in variables of these dtypes, and does not cast
     before it adds.
     """
-    dtypes = [variable.dtype for variable in variables]
     return [
-        grad
-        if grad is None or keras.backend.standardize_dtype(grad.dtype) == dtype
-        else ops.cast(grad, dtype)
-        for grad, dtype in zip(grads, dtypes, strict=True)
+        None if grad is None else ops.cast(grad, variable.dtype)
+        for grad, variable in zip(grads, variables, strict=True)
     ]

@@ -34,8 +34,7 @@ def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) ->
     """Warn if the code being compiled contains the loss scale as a constant.
 
     `jax.jit` freezes a variable at its first value, unless a `keras.StatelessScope`
-    provides one: `stateless_apply` would move the scale, but the loss would still be
-    multiplied by its first value. `method` is about to scale or unscale `loss`.
+    provides one. `method` is about to scale or unscale `loss`.
     """
     if backend.is_constant(scale, loss):
         warn(
@@ -62,9 +61,7 @@ def warn_if_bypassed(inner: keras.optimizers.Optimizer) -> None:
 class LoopState:
     """The optimizer methods that a training loop has called, as far as Python has seen.
 
-    Args:
-        overridden: names of the methods that a subclass overrides. They count as
-            called, since an override need not call ours.
+    Methods that a subclass overrides count as called: they need not call ours.
     """
 
     def __init__(self, overridden: Iterable[str] = ()) -> None:
@@ -126,32 +123,22 @@ class LoopState:
     ) -> bool:
         """Return whether a step gets gradients of the scaled loss.
 
-        Args:
-            method: the method that applies them. It ends the step.
-            grads: list of tensors or None.
-            said: `are_scaled` as the caller passed it.
-
-        Raises:
-            TypeError: if `said` is not a bool or None.
-            ValueError: if nothing decides, or the tensors contradict the method.
+        `method` applies them, which ends the step; its caller passed `said` to it.
         """
         if not isinstance(said, bool | np.bool_ | None):
             raise TypeError(
                 "are_scaled must be True for gradients of the scaled loss, False for "
                 f"unscaled ones, or None. Received: are_scaled={said!r}."
             )
-        if said is not None:
-            self.is_asked = True
-        elif self._said is not None:
-            said = self._said
-        else:
-            said = self._decided(method, grads)
+        self.is_asked = self.is_asked or said is not None
+        said = self._said if said is None else said
+        decided = self._decided(method, grads) if said is None else bool(said)
         self._since = []
-        return bool(said)
+        return decided
 
     def _decided(self, method: str, grads: Sequence[Tensor]) -> bool:
         is_old = method == APPLY_GRADIENTS  # as in tf.keras, may take unscaled ones
-        tensors = {kind for g in grads if (kind := self._kind(g)) is not None}
+        tensors = {*map(self._kind, grads)} - {None} if self._known else set[bool]()
         since, ever = self._since, self.ever
         last = next((m for m in reversed(since) if m != GET_SCALED), None)
         is_unscaled = last == UNSCALE
@@ -197,16 +184,11 @@ class LoopState:
 
         The second eager step warns, since the first may only create the optimizer's
         slots. In compiled code the first one does, since Python sees no other.
-
-        Args:
-            grad: tensor, a gradient that this step divides.
-            rule: the loss scale.
         """
         if self.is_asked or rule == FixedLossScale(1):
             return
-        self._unasked_steps += 1
-        if self._unasked_steps == 1 and backend.is_traced(grad):
-            self._unasked_steps = 2
+        is_only = self._unasked_steps == 0 and backend.is_traced(grad)
+        self._unasked_steps += 2 if is_only else 1
         if self._unasked_steps == 2:
             warn(
                 "LossScaleOptimizer divides the gradients by the loss scale, which is "

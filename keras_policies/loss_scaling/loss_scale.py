@@ -22,7 +22,7 @@ from keras_policies._common.types import Config, Tensor
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 HOST_BOOLS = bool, np.bool_  # their value is known, without a device
-CURRENT = (
+CURRENT = (  # what replaces the value that an object of tf.keras held
     "A loss scale holds settings only. The current scale belongs to the optimizer: "
     "float(optimizer.loss_scale)"
 )
@@ -83,7 +83,7 @@ class LossScale(abc.ABC):
         """Return the loss scale that `get_config` described."""
         return cls(**config)
 
-    if not TYPE_CHECKING:  # what tf.keras had, answered with what replaces it
+    if not TYPE_CHECKING:
 
         def __call__(self):
             raise TypeError(f"{type(self).__name__} is not callable. {CURRENT}.")
@@ -137,7 +137,7 @@ class FixedLossScale(LossScale):
                 f"Received: loss_scale_value={self.loss_scale_value!r}. "
                 "Use None for no loss scaling."
             )
-        _set(self, loss_scale_value=value, initial_loss_scale=value)
+        vars(self).update(loss_scale_value=value, initial_loss_scale=value)
 
     def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `scale` and `good_steps` unchanged."""
@@ -195,10 +195,9 @@ class DynamicLossScale(LossScale):
     maximum: float = FLOAT32_MAX
 
     def __post_init__(self) -> None:
-        names = "initial_loss_scale", "multiplier", "minimum", "maximum"
-        _set(self, **{name: _number(name, getattr(self, name)) for name in names})
-        for name in "initial_loss_scale", "minimum", "maximum":
-            if not 0 < getattr(self, name) <= FLOAT32_MAX:
+        for name in "initial_loss_scale", "minimum", "maximum", "multiplier":
+            vars(self)[name] = _number(name, getattr(self, name))
+            if name != "multiplier" and not 0 < vars(self)[name] <= FLOAT32_MAX:
                 raise ValueError(
                     f"{name} must be positive and finite in float32: a scale of 0 "
                     f"never grows again. Received: {name}={getattr(self, name)!r}."
@@ -208,7 +207,7 @@ class DynamicLossScale(LossScale):
                 "multiplier must be at least 1 and finite: an overflow divides "
                 f"the scale by it. Received: multiplier={self.multiplier!r}."
             )
-        _set(self, increment_period=_period(self.increment_period))
+        vars(self)["increment_period"] = _period(self.increment_period)
         # tf.keras, whose minimum was 1, took smaller first scales.
         smallest = self.minimum if self.minimum != 1 else 0
         is_between = smallest <= self.initial_loss_scale <= self.maximum
@@ -228,37 +227,30 @@ class DynamicLossScale(LossScale):
         counted = good_steps + 1
         full = counted >= self.increment_period
 
-        def grow() -> Values:
-            return self._grown(scale), 0
-
-        def shrink() -> Values:
-            return self._shrunk(scale, finite), 0
-
         def count() -> Values:
             return scale, counted
 
+        def grow() -> Values:
+            before = ops.convert_to_tensor(scale, dtype="float32")
+            grown = before * self.multiplier
+            limited = ops.minimum(grown, self.maximum)
+            return ops.where(ops.isfinite(grown), limited, before), 0
+
+        def shrink() -> Values:
+            before = ops.convert_to_tensor(scale, dtype="float32")
+            # Compilers would turn a constant divisor into its rounded reciprocal.
+            (divisor,) = choose(finite, lambda: (1.0,), lambda: (self.multiplier,))
+            shrunk = before / ops.convert_to_tensor(divisor, dtype="float32")
+            # A scale below the minimum, which a file may have, does not rise.
+            return ops.maximum(shrunk, ops.minimum(before, self.minimum)), 0
+
         return choose(finite, lambda: choose(full, grow, count), shrink)
-
-    def _grown(self, scale: Tensor) -> Tensor:
-        scale = ops.convert_to_tensor(scale, dtype="float32")
-        grown = scale * self.multiplier
-        return ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)
-
-    def _shrunk(self, scale: Tensor, finite: Tensor) -> Tensor:
-        scale = ops.convert_to_tensor(scale, dtype="float32")
-        # Compilers would turn a constant divisor into its rounded reciprocal.
-        (divisor,) = choose(finite, lambda: (1.0,), lambda: (self.multiplier,))
-        divisor = ops.convert_to_tensor(divisor, dtype="float32")
-        # A scale below the minimum, which a file may have, does not rise.
-        return ops.maximum(scale / divisor, ops.minimum(scale, self.minimum))
 
     def get_config(self) -> Config:
         # Floor and ceiling only if they are set, so that tf.keras can read the rest.
+        defaults = {"minimum": 1.0, "maximum": FLOAT32_MAX}
         config = dataclasses.asdict(self)
-        for name, default in ("minimum", 1.0), ("maximum", FLOAT32_MAX):
-            if config[name] == default:
-                del config[name]
-        return config
+        return {k: v for k, v in config.items() if v != defaults.get(k)}
 
 
 def choose(
@@ -266,11 +258,7 @@ def choose(
 ) -> Values:
     """Return `then()` where a condition holds, `otherwise()` elsewhere.
 
-    Args:
-        condition: bool scalar. If its value is known (a bool of Python or NumPy), only
-            the chosen function is called; for a tensor, both are.
-        then: returns a tuple of scalars.
-        otherwise: returns a tuple of as many scalars.
+    For a tensor, both are called; if the condition's value is known, only the chosen one.
 
     Example:
     >>> choose(True, lambda: (8.0, 1), lambda: (4.0, 0))
@@ -290,11 +278,7 @@ KINDS: dict[type[LossScale], str] = {
 
 
 def in_short(rule: LossScale, value: float | None = None) -> str:
-    """Return a loss scale in two words, for tables.
-
-    Args:
-        rule: the loss scale.
-        value: the current scale (unitless); None for the initial one.
+    """Return a loss scale in two words, for tables: its kind and its current value.
 
     Example:
     >>> in_short(DynamicLossScale()), in_short(FixedLossScale(128))
@@ -309,22 +293,11 @@ LossScaleLike: TypeAlias = str | float | LossScale | Config | None
 
 
 def get(identifier: LossScaleLike) -> LossScale | None:
-    """Return the loss scale for an identifier.
-
-    Args:
-        identifier: `None` (no loss scaling), `"dynamic"`, a number of at least 1
-            for a fixed scale, a `LossScale`, or the config dict of one:
-            `{"class_name": "FixedLossScale", "config": {...}}`.
-
-    Returns:
-        A `LossScale`, or `None`.
-
-    Raises:
-        ValueError: if the identifier is not one of these.
+    """Return the loss scale for an identifier, or raise ValueError.
 
     Example:
-    >>> get(128)
-    FixedLossScale(128.0)
+    >>> get(128), get({"class_name": "FixedLossScale", "config": {"loss_scale_value": 2}})
+    (FixedLossScale(128.0), FixedLossScale(2.0))
     """
     if identifier is None or isinstance(identifier, LossScale):
         return identifier
@@ -332,14 +305,18 @@ def get(identifier: LossScaleLike) -> LossScale | None:
         return DynamicLossScale()
     if _is_real(identifier):
         return FixedLossScale(identifier)
-    cls = class_of(identifier)
     config = identifier.get("config") if isinstance(identifier, dict) else None
-    if cls is None or not isinstance(config, dict):
-        raise _not_understood(identifier)
-    try:
-        return cls.from_config(config)
-    except TypeError as error:
-        raise _not_understood(identifier) from error
+    reason = None
+    if (cls := class_of(identifier)) and isinstance(config, dict):
+        try:
+            return cls.from_config(config)
+        except TypeError as error:
+            reason = error
+    raise ValueError(
+        f"Could not interpret loss scale identifier: {identifier!r}. Expected "
+        "'dynamic', None, an int or float of at least 1 for a fixed scale, a "
+        "LossScale, or its config if Keras knows its class."
+    ) from reason
 
 
 def serialize(rule: LossScale) -> Config:
@@ -356,14 +333,6 @@ def class_of(identifier: object) -> type[LossScale] | None:
     built_in = {cls.__name__: cls for cls in KINDS}
     cls = keras_names.registered(name) or built_in.get(name)
     return cls if isinstance(cls, type) and issubclass(cls, LossScale) else None
-
-
-def _not_understood(identifier: object) -> ValueError:
-    return ValueError(
-        f"Could not interpret loss scale identifier: {identifier!r}. Expected "
-        "'dynamic', None, an int or float of at least 1 for a fixed scale, a "
-        "LossScale, or its config if Keras knows its class."
-    )
 
 
 def _is_real(value: object) -> TypeGuard[float]:
@@ -388,8 +357,3 @@ def _period(value: object) -> int:
         "increment_period must be an integer, 1 or more: the finite steps before the "
         f"scale grows. Received: increment_period={value!r}."
     )
-
-
-def _set(frozen: LossScale, **values: float) -> None:
-    for name, value in values.items():
-        object.__setattr__(frozen, name, value)
