@@ -9,19 +9,10 @@ public names are those of the package. Nothing here imports other packages of ou
 # ruff: noqa: F401, F403
 
 from keras_policies.keras_internals import private_api
-from keras_policies.keras_internals.calls import *
 from keras_policies.keras_internals.layers import *
 from keras_policies.keras_internals.operations import *
 from keras_policies.keras_internals.optimizers import *
 from keras_policies.keras_internals.patches import *
 from keras_policies.keras_internals.private_api import *
 from keras_policies.keras_internals.saving import *
-from keras_policies.keras_internals.trainers import *
 from keras_policies.keras_internals.variables import *
-from keras_policies.keras_internals.wrapping import (
-    Function,
-    Inside,
-    add_note,
-    as_stock,
-    second_try,
-)

@@ -1,17 +1,28 @@
-"""The policy, the parts, the attributes and the variables of a layer.
+"""Layers: their policies, parts, attributes and variables; hooks in their calls.
 
 Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py,
-src/backend/common/name_scope.py.
+src/backend/common/name_scope.py, src/models/sequential.py.
 """
 
 import contextlib
 import copy
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import keras
+import numpy as np
+from keras import backend, ops, tree
+from keras.src.layers import layer as layer_module
+from keras.src.models import functional
 
-from keras_policies.keras_internals.private_api import INFER, WEIGHTS, needs
-from keras_policies.keras_internals.wrapping import Function, patched
+from keras_policies.keras_internals.patches import (
+    Function,
+    install_at,
+    patched,
+    replaces,
+)
+from keras_policies.keras_internals.private_api import GRAPHS, INFER, WEIGHTS, needs
 
 Kind = TypeVar("Kind", bound=keras.DTypePolicy)
 PolicyMap = keras.dtype_policies.DTypePolicyMap
@@ -55,18 +66,14 @@ def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
     AugMix and similar layers only call the method `transform_images` of their parts. On
     torch an RNN reads the weights of its cell.
     """
-    uses_parts = isinstance(layer, keras.layers.RNN)
-    uses_parts = uses_parts or hasattr(layer, "transform_images")
-    return sublayers(layer)[1:] if uses_parts else []
+    is_rnn = isinstance(layer, keras.layers.RNN)
+    return sublayers(layer)[1:] if is_rnn or hasattr(layer, "transform_images") else []
 
 
 @needs(WEIGHTS)
 def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
-    """Return `[(name, value), …]`, the attributes that a layer's class has set.
-
-    On torch a layer is a torch module, which keeps other modules apart from these.
-    """
-    attributes = {**vars(layer), **vars(layer).get("_modules", {})}
+    """Return `[(name, value), …]`, the attributes that a layer's class has set."""
+    attributes = {**vars(layer), **vars(layer).get("_modules", {})}  # of torch
     return [
         (name, value)
         for name, value in sorted(attributes.items())
@@ -78,10 +85,7 @@ def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
 def own_variables(
     layer: keras.Layer,
 ) -> tuple[list[keras.Variable], list[keras.Variable]]:
-    """Return the variables of a layer without its parts, those it trains and others.
-
-    A frozen layer keeps them apart. A `.keras` file has first these, then those.
-    """
+    """Return the variables of a layer without its parts, those it trains and others."""
     return list(layer._trainable_variables), list(layer._non_trainable_variables)
 
 
@@ -152,3 +156,118 @@ def keeps_its_name(cls: type[Kind]) -> type[Kind]:
     """
     cls._name = property(lambda self: self.name, lambda self, value: None)
     return cls
+
+
+def before_layer_call(
+    hook: Callable[[keras.Layer, tuple[Any, ...], dict[str, Any]], None],
+) -> None:
+    """Call `hook(layer, args, kwargs)` before a call of a layer without a dtype."""
+
+    def make_wrapper(stock: Function) -> Function:
+        def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+            policy = self.__dict__.get("_dtype_policy")
+            if policy is not None and (
+                policy.compute_dtype is None or isinstance(policy, PolicyMap)
+            ):  # an entry of a map may have none
+                hook(self, args, kwargs)
+            return stock(self, *args, **kwargs)
+
+        return __call__
+
+    install_at("keras.Layer.__call__", make_wrapper)
+
+
+def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
+    """Call `hook(layer, dtype)` before a layer without a dtype creates a weight."""
+
+    @replaces("keras.Layer.add_weight")
+    def weight(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+        # Without super().__init__() there is no policy, and Keras says so.
+        has_policy = "_dtype_policy" in self.__dict__
+        if has_policy and own_policy(self).compute_dtype is None:
+            bound = inspect.signature(stock).bind(self, *args, **kwargs).arguments
+            # Newer Keras takes (shape, initializer, dtype) in *args.
+            positional = bound.get("args", ())
+            dtype = positional[2] if len(positional) > 2 else bound.get("dtype")
+            hook(self, dtype)
+        return stock(self, *args, **kwargs)
+
+
+def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
+    """Call `hook(first_layer, dtype)` before a call of a Sequential builds it.
+
+    `Sequential.build` ignores the call's dtype for that of its first layer.
+    """
+
+    @replaces("keras.Sequential._maybe_build", needs=INFER)
+    def maybe_build(stock: Function, self: keras.Sequential, call_spec: Any) -> Any:
+        if not self.built and self.layers:
+            dtype = first_dtype([call_spec.first_arg])
+            if dtype is not None:
+                hook(self.layers[0], dtype)
+        return stock(self, call_spec)
+
+
+def first_dtype(structure: Any) -> str | None:
+    """Return the dtype of the first tensor or array in a nested structure, or None."""
+    for x in tree.flatten(structure):
+        if ops.is_tensor(x) or backend.is_keras_tensor(x):
+            return str(backend.standardize_dtype(x.dtype))
+        if isinstance(x, np.ndarray) and x.dtype.kind in "OSTU":
+            return "string"
+        if hasattr(x, "__array__"):
+            return str(backend.standardize_dtype(ops.convert_to_tensor(x).dtype))
+    return None
+
+
+@needs(INFER)
+def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Build `layer` for a call, as steps 1 to 4 of `Layer.__call__` would."""
+
+    def convert(x: Any) -> Any:
+        return layer.dtype_policy.convert_input(x, autocast=False, dtype=None)
+
+    if layer._convert_input_args:
+        args, kwargs = tree.map_structure(convert, (args, kwargs))
+    context = [layer._call_context_args] if hasattr(layer, "_call_context_args") else []
+    spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
+    with layer._open_name_scope():
+        layer._maybe_build(spec)
+
+
+@needs(GRAPHS)
+def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
+    """Let Functional models take arrays of texts on backends without string tensors."""
+
+    def convert(stock: Function, self: keras.Model, flat_inputs: list[Any]) -> Any:
+        texts = [first_dtype([x]) == "string" for x in flat_inputs]
+        if not any(texts) or backend.backend() == "tensorflow":
+            return stock(self, flat_inputs)
+        return [
+            x if is_text else ops.convert_to_tensor(x, dtype=spec.dtype)
+            for x, is_text, spec in zip(flat_inputs, texts, self._inputs, strict=True)
+        ]
+
+    return patched(functional.Functional, "_convert_inputs_to_tensors", convert)
+
+
+def layer_calls(
+    note: Callable[[str, keras.Layer, Any], object],
+) -> contextlib.AbstractContextManager[None]:
+    """Call `note(path, layer, outputs)` after each call of a layer in the context.
+
+    The path has the names of the layers around it and its own, without the outermost
+    layer's, whose path is "". An inner layer comes before the one around it.
+    """
+    around: list[str] = []
+
+    def __call__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+        around.append(self.name)
+        try:
+            outputs = stock(self, *args, **kwargs)
+            note("/".join(around[1:]), self, outputs)
+        finally:
+            around.pop()
+        return outputs
+
+    return patched(keras.Layer, "__call__", __call__)

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_policies.keras_internals.patches import Function, patched
 from keras_policies.keras_internals.private_api import GRAPHS, MISSING, TURNS, needs
-from keras_policies.keras_internals.wrapping import Function, patched
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
 OPS = "exp", "log", "log_softmax", "softmax"
@@ -36,9 +36,8 @@ def checking_shapes(check: Check) -> contextlib.AbstractContextManager[None]:
 def seeing_early_calls() -> contextlib.AbstractContextManager[None]:
     """Let Keras see at once which calls of a Functional's config it cannot make yet.
 
-    It makes them in rounds. Of each call that has to wait, it makes tensors, and an
-    error with all calls of the layer that it waits for. The key `taken` of a call has
-    the layer and the number of the call of each tensor that it takes.
+    It makes them in rounds, and long errors for calls that wait. The key `taken` of a
+    call has the layer and the number of the call of each tensor that it takes.
     """
     from keras.src.models import functional
 
@@ -58,10 +57,7 @@ def seeing_early_calls() -> contextlib.AbstractContextManager[None]:
 
 
 def is_functional(model: keras.Model) -> bool:
-    """Return whether a model is a Functional one, whose layers form a graph.
-
-    The class has no public name; the other models have no `operations`.
-    """
+    """Return whether a model is a Functional one: others have no `operations`."""
     return isinstance(model, keras.Model) and hasattr(model, "operations")
 
 
@@ -98,10 +94,7 @@ def _node(tensor: keras.KerasTensor) -> Any:
 def operations_before(
     tensor: keras.KerasTensor, stops: Collection[int] = ()
 ) -> list[keras.Operation]:
-    """Return the operations that led to a symbolic tensor, the last one first.
-
-    `stops` has the ids of tensors at which to stop, as at the outputs of InputLayers.
-    """
+    """Return the operations from a tensor back to the ids `stops`, last one first."""
     operations: dict[int, keras.Operation] = {}  # by the calls of them
     waiting = [tensor]
     while waiting:
@@ -116,10 +109,7 @@ def operations_before(
 
 @needs(GRAPHS)
 def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
-    """Return `[(function, name of the operation, dtype of its output), …]`.
-
-    The functions are those in `OPS`. A model that is not functional has no graph.
-    """
+    """Return `[(function in OPS, name of the operation, dtype of its output), …]`."""
     return [
         (kind, operation.name, tensor.dtype)
         for operation in getattr(model, "operations", ())
@@ -145,10 +135,7 @@ def inputs_of(tensor: keras.KerasTensor) -> list[keras.KerasTensor]:
 def arguments_of(
     tensor: keras.KerasTensor, values: Mapping[int, Any]
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Return what the operation that made a tensor was called on.
-
-    `values` has what takes the place of each symbolic tensor, by its id.
-    """
+    """Return what a tensor's operation was called on, with values for tensors."""
     args, kwargs = _node(tensor).arguments.fill_in(values)
     return args, kwargs
 
@@ -157,10 +144,7 @@ def arguments_of(
 def output_shape(
     tensor: keras.KerasTensor, shapes: Mapping[int, Sequence[int | None]]
 ) -> tuple[int | None, ...]:
-    """Return the shape that a tensor would have if its inputs had other shapes.
-
-    `shapes` has those of the inputs of the operation that made it, by their ids.
-    """
+    """Return the shape that a tensor would have if its inputs, by id, had others."""
     history = tensor._keras_history
     replaced = {
         id(x): keras.KerasTensor(shapes[id(x)], x.dtype) for x in inputs_of(tensor)

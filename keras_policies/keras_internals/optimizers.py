@@ -1,28 +1,21 @@
-"""Small accessors of optimizers, for what has no public name.
+"""Optimizers and the losses that they minimize, for what has no public name.
 
-Keras: src/optimizers/base_optimizer.py, src/optimizers/__init__.py.
+Keras: src/optimizers/*.py, src/trainers/trainer.py.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
-from keras_policies.keras_internals.private_api import (
-    AVERAGES,
-    LOSS_SCALING,
-    PRIVATE_API,
-    SLOTS,
-    SLOTS_OF_OPTIMIZERS,
-    UNPICKLING,
-    UnsupportedKerasError,
-    needs,
-)
+from keras_policies.keras_internals import private_api as private
+from keras_policies.keras_internals.patches import Function, replaces
 
 # Names of the variables that `apply` reads again for each variable that it updates.
 SHARED = {"iteration", "learning_rate"}
 
 
-@needs(LOSS_SCALING)
+@private.needs(private.LOSS_SCALING)
 def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     """Return the variable in which an optimizer counts its own calls of `apply`.
 
@@ -32,20 +25,15 @@ def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     return optimizer._iterations
 
 
-@needs(LOSS_SCALING)
+@private.needs(private.LOSS_SCALING)
 def updated_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that an optimizer was built to update."""
     return list(optimizer._trainable_variables)
 
 
-@needs(UNPICKLING)
+@private.needs(private.UNPICKLING)
 def update_instead(wrapper: Any, variables: list[keras.Variable]) -> None:
-    """Let a wrapper and its inner optimizer, both built, update other variables.
-
-    Args:
-        wrapper: a built `LossScaleOptimizer`.
-        variables: as many as it was built with, of the same shapes.
-    """
+    """Let a wrapper and its inner optimizer, both built, update other variables."""
     for optimizer in wrapper, wrapper.inner_optimizer:
         indices = optimizer._trainable_variables_indices
         indices.clear()
@@ -69,9 +57,8 @@ def slots(
 ) -> dict[int, keras.Variable]:
     """Return a built optimizer's slots of one name, by the `id` of their variables.
 
-    `name` is one of `slot_names(optimizer)`. Keras: src/optimizers/*.py keep the slots
-    in lists, which are empty or missing where a setting, such as a momentum of 0, makes
-    them useless. The lists of Adafactor have placeholders, which are not listed.
+    Keras keeps them in lists, which are empty or missing where a setting, such as a
+    momentum of 0, makes them useless. Adafactor's have placeholders, omitted here.
     """
     slot_variables = getattr(optimizer, _attributes(optimizer)[name], None) or ()
     pairs = zip(optimizer._trainable_variables, slot_variables, strict=False)
@@ -89,13 +76,28 @@ def nadam_product(optimizer: keras.optimizers.Nadam) -> keras.Variable:
 
 def _attributes(optimizer: keras.optimizers.Optimizer) -> dict[str, str]:
     classes = (base.__name__ for base in type(optimizer).__mro__)
-    known = next((SLOTS[name] for name in classes if name in SLOTS), None)
+    known = next(
+        (private.SLOTS[name] for name in classes if name in private.SLOTS), None
+    )
     if known is None:
         return {}
     has_more = optimizer.built and len(optimizer.variables) > len(SHARED)
     if has_more and not any(hasattr(optimizer, name) for name in known.values()):
         place = f"{' or '.join(sorted(known.values()))} in {type(optimizer).__name__}"
-        raise UnsupportedKerasError(
-            SLOTS_OF_OPTIMIZERS, place, "none", tuple(PRIVATE_API)
+        raise private.UnsupportedKerasError(
+            private.SLOTS_OF_OPTIMIZERS, place, "none", tuple(private.PRIVATE_API)
         )
-    return {**known, **AVERAGES}
+    return {**known, **private.AVERAGES}
+
+
+def record_no_auto_scale_loss(model: keras.Model) -> None:
+    """Record in a compiled model that `auto_scale_loss` was False: Keras does not."""
+    model._compile_config.config["auto_scale_loss"] = False
+
+
+def after_additional_loss(hook: Callable[[keras.Model, Any], Any]) -> None:
+    """Add `hook(model, loss)` to a model's loss, in place of a layer's scalar loss."""
+
+    @replaces("keras.Model._aggregate_additional_loss", needs=private.LOSS_SCALING)
+    def aggregate(stock: Function, self: keras.Model, loss: Any) -> Any:
+        return hook(self, stock(self, loss))

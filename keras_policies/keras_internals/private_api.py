@@ -75,9 +75,9 @@ _TRAINER = _TRAINERS[-1] if _TRAINERS else "Trainer"
 # Places, with the names of the arguments that are passed there. An attribute of an
 # object needs no row: without it, Python raises an AttributeError.
 _OPTIMIZER = "optimizers.base_optimizer"
-_LEGACY = "legacy.saving"
+_HDF5 = "legacy.saving.legacy_h5_format"
+_CONFIGS = "legacy.saving.serialization"
 _FUNCTIONAL = "models.functional"
-_SUM_OF_LOSSES = f"{_TRAINER}._aggregate_additional_loss"
 PRIVATE_API = {
     POLICIES: (
         Place("layers.layer", "Layer._flatten_layers", "include_self recursive"),
@@ -99,23 +99,15 @@ PRIVATE_API = {
         Place("api_export", "register_internal_serializable", "path symbol"),
         Place("dtype_policies", "ALL_OBJECTS_DICT"),
         Place("dtype_policies", "get", "identifier"),
-        Place(
-            f"{_LEGACY}.legacy_h5_format",
-            "load_model_from_hdf5",
-            "filepath custom_objects compile",
-        ),
-        Place(
-            f"{_LEGACY}.serialization",
-            "class_and_config_for_serialized_keras_object",
-            "config",
-        ),
+        Place(_HDF5, "load_model_from_hdf5", "filepath custom_objects compile"),
+        Place(_CONFIGS, "class_and_config_for_serialized_keras_object", "config"),
         Place("saving.serialization_lib", "_retrieve_class_or_fn", "full_config"),
     ),
     LOSS_SCALING: (
         Place("optimizers", "ALL_OBJECTS_DICT"),
         Place(_OPTIMIZER, "BaseOptimizer.build", "variables"),
         Place("backend.common.variables", "Variable.value.fget"),
-        Place("trainers.trainer", _SUM_OF_LOSSES, "loss"),
+        Place("trainers.trainer", f"{_TRAINER}._aggregate_additional_loss", "loss"),
     ),
     UNPICKLING: (Place(_OPTIMIZER, "BaseOptimizer._var_key", "variable"),),
     GRAPHS: (
@@ -131,21 +123,14 @@ PRIVATE_API = {
 
 
 class UnsupportedKerasError(ImportError):
-    """Keras has moved a private name that a capability of this package needs.
-
-    Args:
-        capability: the key of `PRIVATE_API` that does not work.
-        expected: the place, or a name in it.
-        found: what is there instead.
-        works: the capabilities that still work.
-    """
+    """Keras has moved a private name that a capability of this package needs."""
 
     def __init__(
         self, capability: str, expected: str, found: str, works: tuple[str, ...]
     ) -> None:
         super().__init__(capability, expected, found, works)
         self.capability, self.expected, self.found = capability, expected, found
-        self.works = works
+        self.works = works  # the other capabilities
 
     def __str__(self) -> str:
         return (
@@ -157,11 +142,7 @@ class UnsupportedKerasError(ImportError):
 
 
 def find(place: Place) -> Any:
-    """Return the object at a place.
-
-    Raises:
-        LookupError: if it is not there; its arguments are what was expected and found.
-    """
+    """Return the object at a place, or raise LookupError(expected, found)."""
     try:
         current: Any = importlib.import_module(f"keras.src.{place.module}")
         for part in place.name.split("."):
@@ -179,7 +160,7 @@ def find(place: Place) -> Any:
 
 def missing() -> dict[str, UnsupportedKerasError]:
     """Return an error for each capability that needs a name which Keras has moved."""
-    moved: dict[str, tuple[str, str]] = {}
+    moved: dict[str, tuple[str, str]] = {}  # capability -> what was expected and found
     for capability, places in PRIVATE_API.items():
         try:
             for place in places:
@@ -197,10 +178,7 @@ if POLICIES in MISSING:
 
 
 def needs(capability: str) -> Callable[[F], F]:
-    """Decorator: calls of the function raise if a capability is missing.
-
-    Otherwise the function stays as it is.
-    """
+    """Decorator: calls of the function raise if a capability is missing."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

@@ -10,27 +10,20 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 
-from keras_policies.keras_internals.patches import replaces
-from keras_policies.keras_internals.private_api import MISSING, READING, SAVING
-from keras_policies.keras_internals.wrapping import (
+from keras_policies.keras_internals.patches import (
     Function,
     Inside,
     as_stock,
+    replaces,
     second_try,
 )
+from keras_policies.keras_internals.private_api import MISSING, READING, SAVING
 
 Config: TypeAlias = dict[str, Any]
-
-
-class ReadsConfigs(Protocol):
-    """A class whose `from_config` makes an object of a config."""
-
-    @staticmethod
-    def from_config(config: Config) -> Any: ...
 
 
 # True while weights and optimizer are saved without a model.
@@ -86,16 +79,12 @@ def save_class_as(cls: type, name: str) -> None:
 
 
 def read_lost_classes(
-    known: str, modules: Iterable[str], readers: Mapping[str, type[ReadsConfigs]]
+    known: str, modules: Iterable[str], readers: Mapping[str, type]
 ) -> None:
-    """Let the `from_config` of readers read the configs of classes that Keras has lost.
+    """Let `from_config` of `{class name: reader}` read configs of lost classes.
 
-    They are not global custom objects, which would win over a user's own classes.
-
-    Args:
-        known: the package of Keras whose `deserialize` is to know the classes.
-        modules: the public modules that the configs name.
-        readers: `{class name: reader}`.
+    `deserialize` of the package `known` of Keras, and configs that name one of the
+    modules, find them. Global custom objects would win over a user's own classes.
     """
     if READING not in MISSING:
         from keras.src import api_export
@@ -109,11 +98,8 @@ def read_lost_classes(
                 api_export.register_internal_serializable(f"{module}.{name}", reader)
 
 
-def read_lost_class(reader_of: Callable[[Any], type[ReadsConfigs] | None]) -> None:
-    """Let `reader_of(config)` return the class of an object that Keras cannot find.
-
-    Keras looks among custom objects first. It raises its own error for None.
-    """
+def read_lost_class(reader_of: Callable[[Any], type | None]) -> None:
+    """Let `reader_of(config)` return a class, or None, that Keras cannot find."""
 
     @replaces("keras.src.saving.serialization_lib._retrieve_class_or_fn", needs=READING)
     def retrieve(stock: Function, *args: Any, full_config: Any, **kwargs: Any) -> Any:
@@ -138,7 +124,6 @@ def read_lost_class(reader_of: Callable[[Any], type[ReadsConfigs] | None]) -> No
 def importing_no_tensorflow() -> Iterator[None]:
     """Keep Keras from importing TensorFlow only to ask whether it has to save a part.
 
-    The import takes seconds; without it, nothing can belong to TensorFlow.
     Keras: src/saving/serialization_lib.py (`serialize_keras_object`).
     """
     from keras.src.utils import module_utils

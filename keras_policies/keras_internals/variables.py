@@ -13,15 +13,13 @@ import ml_dtypes
 import numpy as np
 from keras import backend, initializers
 
+from keras_policies.keras_internals.patches import Function, owner_of, patched
 from keras_policies.keras_internals.private_api import LOSS_SCALING, needs
-from keras_policies.keras_internals.wrapping import Function, owner_of, patched
 
-# Turns a numpy array into what the constructor of a variable takes without computing.
+# Both return what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
-# Returns zeros of a shape and a dtype, as the constructor takes them.
 Zeros = Callable[[tuple[int, ...], "np.dtype[Any]"], Any]
-# Takes the size and the item size (bytes) of each array before it is made.
-Spend = Callable[[int, int], None]
+Spend = Callable[[int, int], None]  # takes size and item size (bytes) of each array
 
 
 @needs(LOSS_SCALING)
@@ -76,15 +74,16 @@ def _from_numpy(initializer: Any, place: Place, zeros: Zeros, spend: Spend) -> A
     instance = initializers.get(initializer)
     if not isinstance(instance, initializers.Initializer):
         return initializer  # a function, of the user or of a seed generator
-    value = {initializers.Ones: 1}.get(type(instance))
+    value = 1 if type(instance) is initializers.Ones else None
     if isinstance(instance, initializers.Constant):
         value = instance.value
 
     def fill(shape: tuple[int, ...], dtype: Any = None, **kwargs: Any) -> Any:
         dtype = _numpy_dtype(dtype)
         spend(math.prod(shape), dtype.itemsize)
-        is_blank = value is None
-        return zeros(shape, dtype) if is_blank else place(np.full(shape, value, dtype))
+        if value is None:
+            return zeros(shape, dtype)
+        return place(np.full(shape, value, dtype))
 
     return fill
 
