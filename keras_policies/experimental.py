@@ -86,15 +86,15 @@ class LossScaleOptimizer(optimizer.LossScaleOptimizer):
                     f"{loss_scale!r}, and by name, dynamic={dynamic!r}."
                 )
             loss_scale, dynamic = "dynamic", bool(loss_scale)
-        settings = initial_scale, dynamic_growth_steps
-        if (dynamic, *settings) != (None, None, None):
+        settings = dynamic, initial_scale, dynamic_growth_steps
+        if settings != (None, None, None):
             if not isinstance(loss_scale, str) or loss_scale != "dynamic":
                 raise ValueError(
                     "Pass either loss_scale, or dynamic, initial_scale and "
                     "dynamic_growth_steps, not both. Received: "
                     f"loss_scale={loss_scale!r}."
                 )
-            loss_scale = _loss_scale(dynamic, *settings)
+            loss_scale = _loss_scale(*settings)
         super().__init__(inner_optimizer, loss_scale, name, **kwargs)
 
 
@@ -106,10 +106,11 @@ def _loss_scale(
 ) -> LossScale:
     """Return the loss scale for the arguments of TF 2.4."""
     if dynamic or dynamic is None:
-        names = "initial_loss_scale", "increment_period"
-        passed = zip(names, (initial_scale, growth_steps), strict=True)
-        settings: dict[str, Any] = {k: v for k, v in passed if v is not None}
-        return DynamicLossScale(**settings)
+        default = DynamicLossScale()
+        return DynamicLossScale(
+            default.initial_loss_scale if initial_scale is None else initial_scale,
+            default.increment_period if growth_steps is None else growth_steps,
+        )
     if initial_scale is None:
         raise ValueError(
             '"initial_scale" must be specified if "dynamic" is False: it is the loss '

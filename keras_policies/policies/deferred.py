@@ -63,10 +63,7 @@ def settle_on_call(
 
 
 def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
-    """Settle a layer that is about to create a weight, and the layers around it.
-
-    `dtype` is as requested, a name or a dtype of the backend; None for the layer's.
-    """
+    """Settle a layer that is about to create a weight, and the layers around it."""
     if not _is_deferred(layer):
         return
     named = None if dtype is None else keras.backend.standardize_dtype(dtype)

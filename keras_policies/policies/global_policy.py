@@ -36,7 +36,18 @@ def set_policy(policy: PolicyLike | None) -> None:
     FixedLossScale(1024.0)
     >>> set_policy(None)
     """
-    keras.config.set_dtype_policy(_as_floating_policy(policy))
+    if policy is None:
+        policy = keras.DTypePolicy(keras.config.floatx())
+    is_policy = isinstance(policy, keras.DTypePolicy)
+    chosen: keras.DTypePolicy = policy if is_policy else Policy(policy)
+    dtype = chosen.compute_dtype
+    if dtype is not None and not keras.backend.is_float_dtype(dtype):
+        raise ValueError(
+            "set_policy can only be used to set the global policy to "
+            'floating-point policies, such as "float32" and "mixed_float16", but '
+            f"got policy: {chosen.name}. Pass it to dtype= of a layer instead."
+        )
+    keras.config.set_dtype_policy(chosen)
 
 
 def global_policy() -> keras.DTypePolicy:
@@ -57,10 +68,7 @@ def global_policy() -> keras.DTypePolicy:
 
 
 def with_its_loss_scale(policy: keras.DTypePolicy) -> keras.DTypePolicy:
-    """Return the global `Policy` for a plain policy of the same dtypes, else `policy`.
-
-    A file holds the plain policy, whatever loss scale it was saved with.
-    """
+    """Return the global `Policy` for a plain policy of the same dtypes, as in files."""
     chosen = keras.config.dtype_policy()
     dtypes, expected = ((p.compute_dtype, p.variable_dtype) for p in (policy, chosen))
     is_plain = type(policy) in PLAIN and isinstance(chosen, Policy)
@@ -89,18 +97,3 @@ def policy_scope(policy: PolicyLike | None) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
-
-
-def _as_floating_policy(policy: PolicyLike | None) -> keras.DTypePolicy:
-    if policy is None:
-        return keras.DTypePolicy(keras.config.floatx())
-    if not isinstance(policy, keras.DTypePolicy):
-        policy = Policy(policy)
-    dtype = policy.compute_dtype
-    if dtype is not None and not keras.backend.is_float_dtype(dtype):
-        raise ValueError(
-            "set_policy can only be used to set the global policy to "
-            'floating-point policies, such as "float32" and "mixed_float16", but '
-            f"got policy: {policy.name}. Pass it to dtype= of a layer instead."
-        )
-    return policy

@@ -43,14 +43,9 @@ def full_name(name: str) -> str:
 
 
 def dtypes_of(name: str) -> Dtypes:
-    """Return the dtypes of a policy name.
-
-    Raises:
-        ValueError: if the name is not one of a policy.
+    """Return the dtypes of a policy name, or raise ValueError.
 
     Example:
-    >>> dtypes_of("mixed_float16")
-    Dtypes(compute='float16', variable='float32')
     >>> dtypes_of("half")
     Dtypes(compute='float16', variable='float16')
     """
@@ -73,47 +68,36 @@ def dtypes_of(name: str) -> Dtypes:
 def not_a_string(name: object) -> TypeError:
     """Return the error for a policy name that is not a string."""
     hint = "a string such as 'mixed_float16' or 'float32'"
-    if isinstance(name, keras.DTypePolicy):
+    if name is None:
+        hint = "the name of a dtype, such as keras.config.floatx()"
+    elif isinstance(name, keras.DTypePolicy):
         hint = f"the policy itself where a policy is expected, or {name.name!r}"
     else:
         with contextlib.suppress(ValueError, TypeError):
             hint = f"its name, {keras.backend.standardize_dtype(name)!r}"
-        if name is None:
-            hint = "the name of a dtype, such as keras.config.floatx()"
     return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
 
 
 def auto(name: str | None) -> str | None:
-    """Return the meaning of the loss scale `"auto"` under a policy name.
-
-    Example:
-        >>> auto("mixed_float16"), auto("float16")
-        ('dynamic', None)
-    """
+    """Return the meaning of the loss scale `"auto"` under a policy name."""
     return "dynamic" if name == "mixed_float16" else None
 
 
 def warn_if_deprecated(name: str) -> None:
     """Warn about a `<dtype>_with_float32_vars` name, and suggest a replacement."""
-    if not name.endswith(WITH_FLOAT32_VARS):
-        return
     dtype = name.removesuffix(WITH_FLOAT32_VARS)
-    mixed = [f"mixed_{d}" for d in ("float16", "bfloat16") if dtype in (d, "infer")]
-    advice = " or ".join(f"'{m}'" for m in mixed)
-    warn(
-        f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
-        + (f" Please use the {advice} policy instead." if mixed else ""),
-        FormerNameWarning,
-    )
+    if dtype != name:
+        halves = [d for d in ("float16", "bfloat16") if dtype in (d, "infer")]
+        advice = " or ".join(f"'mixed_{half}'" for half in halves)
+        warn(
+            f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
+            + (f" Please use the {advice} policy instead." if halves else ""),
+            FormerNameWarning,
+        )
 
 
 def source_name(name: str) -> str:
-    """Return the stock name of the policy before quantization, if it has one.
-
-    Example:
-        >>> source_name("float16_with_float32_vars")
-        'mixed_float16'
-    """
+    """Return the stock name of the policy before quantization, if it has one."""
     try:
         return stock_name(name, dtypes_of(name)) or name
     except ValueError:
@@ -122,14 +106,14 @@ def source_name(name: str) -> str:
 
 def stock_name(name: str, dtypes: Dtypes) -> str | None:
     """Return stock Keras's name for a policy's dtypes; warn about `name` if none."""
-    if dtypes.compute is None or dtypes.compute == dtypes.variable:
-        return dtypes.compute
-    for stock in "mixed_float16", "mixed_bfloat16":
-        if dtypes == NAMES[stock]:
-            return stock
-    warn(
-        f"Stock Keras has no policy with the compute dtype {dtypes.compute} and the "
-        f"variable dtype {dtypes.variable}: {name!r} is saved as {dtypes.compute!r}, "
-        "so a model loaded from the file has weights of that dtype."
-    )
-    return dtypes.compute
+    compute, variable = dtypes
+    mixed = f"mixed_{compute}"
+    if compute is not None and dtypes == NAMES.get(mixed):
+        return mixed
+    if compute not in (None, variable):
+        warn(
+            f"Stock Keras has no policy with the compute dtype {compute} and the "
+            f"variable dtype {variable}: {name!r} is saved as {compute!r}, "
+            "so a model loaded from the file has weights of that dtype."
+        )
+    return compute

@@ -55,9 +55,16 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
             raise policy_names.not_a_string(name)
         self._own_name = policy_names.full_name(name)
         self._dtypes = policy_names.dtypes_of(self._own_name)
-        # Whether the loss scale was given, and not left at "auto".
-        self.has_own_scale = not _is_auto(loss_scale)
-        self._loss_scale = _loss_scale_for(self, loss_scale)
+        is_auto = isinstance(loss_scale, str) and loss_scale in AUTO
+        self.has_own_scale = not is_auto
+        self._loss_scale = loss_scales.get(auto(self.name) if is_auto else loss_scale)
+        can_use_it = self.compute_dtype in ("float16", None)
+        if self.loss_scale is not None and not can_use_it:
+            warn(
+                "Creating a Policy with a loss scale is only useful for float16 "
+                f"policies. You passed loss_scale={loss_scale!r} for policy "
+                f"{self.name}. Consider not passing any loss_scale instead."
+            )
         policy_names.warn_if_deprecated(self._own_name)
 
     @property
@@ -120,9 +127,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         A policy that is deferred, or has an integer or boolean compute dtype, never
         casts: that would destroy a floating-point input.
         """
-        casts = self.compute_dtype is not None and keras.backend.is_float_dtype(
-            self.compute_dtype
-        )
+        casts = keras.backend.is_float_dtype(self.compute_dtype or "bool")
         return super().convert_input(x, autocast and casts, dtype)
 
     @keras_internals.needs(keras_internals.SAVING)
@@ -162,20 +167,3 @@ def plain_config(policy: Policy) -> Config:
     """Return the config of the stock policy that a file holds for a `Policy`."""
     dtypes = policy_names.Dtypes(policy.compute_dtype, policy.variable_dtype)
     return {"name": policy_names.stock_name(policy.name, dtypes)}
-
-
-def _is_auto(identifier: LossScaleLike) -> bool:
-    return isinstance(identifier, str) and identifier in AUTO
-
-
-def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | None:
-    if _is_auto(identifier):
-        identifier = auto(policy.name)
-    loss_scale = loss_scales.get(identifier)
-    if loss_scale is not None and policy.compute_dtype not in ("float16", None):
-        warn(
-            "Creating a Policy with a loss scale is only useful for float16 "
-            f"policies. You passed loss_scale={identifier!r} for policy "
-            f"{policy.name}. Consider not passing any loss_scale instead."
-        )
-    return loss_scale

@@ -14,6 +14,7 @@
 
 import contextlib
 import copy
+import functools
 import os
 import warnings
 from collections.abc import Callable
@@ -55,14 +56,11 @@ READERS = {reader.legacy_name: reader for reader in (Policy21, PolicyV1)}
 
 def _is_of_policy(config: Any) -> bool:
     """Return whether a config is that of a dtype policy of tf.keras."""
-    if not isinstance(config, dict) or not config.keys() <= {"name", "loss_scale"}:
-        return False
-    name = config.get("name")
-    try:
-        policy_names.dtypes_of(policy_names.full_name(str(name)))
-    except ValueError:
-        return False
-    return isinstance(name, str)
+    name = config.get("name") if isinstance(config, dict) else None
+    if isinstance(name, str) and config.keys() <= {"name", "loss_scale"}:
+        with contextlib.suppress(ValueError):
+            return bool(policy_names.dtypes_of(policy_names.full_name(name)))
+    return False
 
 
 def _reader_of(written: Any) -> type[Policy21] | None:
@@ -73,10 +71,7 @@ def _reader_of(written: Any) -> type[Policy21] | None:
 
 
 def _policy_named(name: Any) -> keras.DTypePolicy | None:
-    """Return the policy for a name that stock Keras does not know, or None.
-
-    A quantized name becomes that of the stock policy with the same dtypes.
-    """
+    """Return the policy for a name, also a quantized one, that only we know."""
     policy = keras.config.dtype_policy()
     if isinstance(policy, Policy) and policy.name == name:
         return policy
@@ -177,16 +172,12 @@ def _load_from_hdf5(
     from keras_policies.legacy import loading
     from keras_policies.legacy.readers import hdf5
 
-    is_mixed = False
+    first = functools.partial(stock, filepath, **options)
     with contextlib.suppress(OSError, ValueError):  # Keras says what is wrong with it
-        is_path = isinstance(filepath, str | os.PathLike)
-        is_mixed = is_path and hdf5.is_mixed(filepath)
-    if is_mixed:
-        return keras_internals.second_try(
-            lambda: stock(filepath, **options),
-            lambda: loading.load_model(filepath, **options),
-        )
-    return stock(filepath, **options)
+        if isinstance(filepath, str | os.PathLike) and hdf5.is_mixed(filepath):
+            second = functools.partial(loading.load_model, filepath, **options)
+            first = functools.partial(keras_internals.second_try, first, second)
+    return first()
 
 
 @keras_internals.replaces("keras.saving.load_model")
@@ -198,28 +189,17 @@ def _load_model(
         return stock(filepath, *args, **kwargs)
     except (TypeError, ValueError) as error:
         with contextlib.suppress(Exception):  # the error is that of Keras
-            is_path = isinstance(filepath, str | os.PathLike)
-            if is_path and os.path.exists(filepath) and _is_for_us(filepath):
+            from keras_policies.legacy import inspection
+            from keras_policies.legacy.readers import sources
+
+            if os.path.exists(filepath) and (
+                sources.is_saved_model(filepath)
+                or inspection.inspect_model(filepath).format != "H5"  # Keras reads that
+            ):
                 opening = f"keras_policies.load_model({str(filepath)!r})"
                 note = f"To open it as an ordinary Keras 3 model, use `{opening}`."
                 keras_internals.add_note(error, note)
         raise
-
-
-def _is_for_us(path: Path) -> bool:
-    """Return whether this package may open a file that Keras never opens.
-
-    Keras reads legacy HDF5 files itself, so its own error is the useful one there.
-    """
-    from keras_policies.legacy import inspection
-    from keras_policies.legacy.base.errors import LegacyModelError
-    from keras_policies.legacy.readers import sources
-
-    try:
-        opens = sources.is_saved_model(path) or inspection.inspect_model(path)
-    except LegacyModelError:
-        return False
-    return opens is True or opens.format != "H5"
 
 
 keras_internals.save_class_as(Policy, "keras.DTypePolicy")
