@@ -37,23 +37,18 @@ if _typing.TYPE_CHECKING:
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
-    "Converted": "legacy.conversion",
-    "KerasPoliciesWarning": "_common.warnings",
-    "LayerDescription": "legacy.descriptions",
-    "LeftOut": "legacy.base.codes",
-    "LegacyModelError": "legacy.base.errors",
-    "ModelDescription": "legacy.descriptions",
-    "TextInputs": "legacy.texts.inputs",
-    "convert_model": "legacy.conversion",
-    "inspect_model": "legacy.inspection",
-    "load_model": "legacy.loading",
-    "load_weights": "legacy.loading",
-    "patches": "keras_internals.patches",
-    "plot_gradients": "diagnostics.plots",
-    "plot_loss_scale": "diagnostics.plots",
-    "summary": "diagnostics.summary",
-    "text_inputs": "legacy.loading",
-    "to_source": "source.source",
+    "_common.warnings": "KerasPoliciesWarning",
+    "diagnostics.plots": "plot_gradients plot_loss_scale",
+    "diagnostics.summary": "summary",
+    "keras_internals.patches": "patches",
+    "legacy.base.codes": "LeftOut",
+    "legacy.base.errors": "LegacyModelError",
+    "legacy.conversion": "Converted convert_model",
+    "legacy.descriptions": "LayerDescription ModelDescription",
+    "legacy.inspection": "inspect_model",
+    "legacy.loading": "load_model load_weights text_inputs",
+    "legacy.texts.inputs": "TextInputs",
+    "source.source": "to_source",
 }
 
 # Names of tf.keras -> what replaces them.
@@ -107,7 +102,7 @@ def __getattr__(name: str) -> _typing.Any:
             f"tf.keras's {name} is {_FORMER[name]}. docs/porting-reference.md lists "
             "every old name."
         )
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _importlib.import_module(f"keras_policies.{_LATER[name]}")
-    return getattr(module, name)
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(_importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@
 from keras_policies._common import backend_missing  # isort: skip (says what Keras cannot)
 from keras_policies import experimental
 from keras_policies.legacy.build import rnn_states
-from keras_policies.loss_scaling import compile, reading
+from keras_policies.loss_scaling import compile
 from keras_policies.loss_scaling.callbacks import LossScaleLogger
 from keras_policies.loss_scaling.loss_scale import (
     DynamicLossScale,
@@ -20,9 +20,7 @@ from keras_policies.policies.global_policy import (
     policy_scope,
     set_policy,
 )
-from keras_policies.policies.global_policy import (
-    set_policy as set_global_policy,  # in TF 2.4
-)
 from keras_policies.policies.policy import Policy
 
+set_global_policy = set_policy  # in TF 2.4
 rnn_states.install()

@@ -72,14 +72,14 @@ FAULTS = (
     Fault(
         "the scale grown to infinity",
         "loss_scaling/loss_scale.py",
-        "ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)",
+        "ops.where(ops.isfinite(grown), limited, before)",
         "grown",
         "scaling/test_loss_scale.py",
     ),
     Fault(
         "gradients not cast",
         "loss_scaling/gradients.py",
-        "else ops.cast(grad, dtype)",
+        "else ops.cast(grad, variable.dtype)",
         "else grad",
         "scaling/test_backends.py",
     ),

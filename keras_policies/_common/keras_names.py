@@ -45,12 +45,7 @@ def registered(name: str | None) -> Any:
 
 
 def kind(module: str, name: str) -> str | None:
-    """Return `"class"` or `"other"` for a name in a public module, or None.
-
-    Example:
-        >>> kind("keras.layers", "Dense"), kind("keras.layers", "CuDNNLSTM")
-        ('class', None)
-    """
+    """Return `"class"` or `"other"` for a name in a public module, or None."""
     root, *parts = module.split(".")
     if root != "keras" or "src" in (*parts, name):
         return None

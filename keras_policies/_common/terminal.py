@@ -22,10 +22,7 @@ COLORS: dict[str, dict[str, Any]] = {
 
 
 def console(piped_width: int = PIPED_WIDTH, **options: Any) -> rich.console.Console:
-    """Return a rich console as wide as the screen; for a pipe, as COLUMNS says.
-
-    For a pipe without COLUMNS it is `piped_width` characters wide.
-    """
+    """Return a rich console as wide as the screen, COLUMNS, or else `piped_width`."""
     options = COLORS[color.get()] | options
     screen = rich.console.Console(**options)
     # rich obeys COLUMNS, unless it is given a width.
@@ -53,15 +50,9 @@ def table(
 ) -> Table:
     """Return a table that fits into `width` characters and breaks no word.
 
-    Args:
-        headings: the names of the columns.
-        rows: the cells of each row.
-        width: int, in characters.
-        paths: columns of paths, which are cut in their middle if there is no room.
-        wrapped: columns that take several lines first, the most patient one first.
-        numbers: headings of columns that are aligned on the right.
-        styles: for each row that of its last cell; a bold one is that of the row.
-        title: of the table.
+    Cells in the columns `wrapped` take several lines first, and then those in `paths`
+    are cut in their middle. Columns with a heading in `numbers` are aligned on the
+    right. `styles` has that of each row's last cell; a bold one is that of the row.
     """
     cells = [headings, *rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
@@ -97,12 +88,7 @@ def table(
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text of at most `width` characters, cut in its middle.
-
-    Example:
-        >>> _cut("2.4.4/func_conv_fixed/model.h5", 20)
-        '2.4.4/f…xed/model.h5'
-    """
+    """Return a text of at most `width` characters, cut in its middle."""
     if len(text) <= width:
         return text
     head = (width - 1) * 2 // 5

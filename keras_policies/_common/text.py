@@ -27,10 +27,5 @@ def without_tracers(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes instead of control characters.
-
-    Example:
-        >>> print(printable("dense\x1b[2J"))
-        dense\x1b[2J
-    """
+    """Return a text with escapes instead of control characters."""
     return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)

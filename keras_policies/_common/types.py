@@ -5,6 +5,7 @@ the dtypes and shapes.
 """
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 Path: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = Any  # a Path, a file open for reading bytes, or an h5py.File
 Tensor: TypeAlias = Any  # of the running backend
+Tensors: TypeAlias = Sequence[Tensor]
+Variables: TypeAlias = Sequence["keras.Variable"]
 Arrays: TypeAlias = Any  # an array, or a structure of arrays
 Config: TypeAlias = dict[str, Any]
 # In quotes, since legacy files are described without Keras.

@@ -29,12 +29,7 @@ class FormerNameWarning(KerasPoliciesWarning, DeprecationWarning):
 def warn(
     message: str, category: type[KerasPoliciesWarning] = KerasPoliciesWarning
 ) -> None:
-    """Warn at the line of the first caller outside this package, Keras and its backend.
-
-    Args:
-        message: what is wrong, and what to do about it.
-        category: class of the warning.
-    """
+    """Warn at the line of the first caller that is not us, Keras or its backend."""
     paths = [getattr(sys.modules.get(name), "__file__", None) for name in INNER]
     folders = tuple(f"{os.path.dirname(path)}{os.sep}" for path in paths if path)
     level, frame = 1, sys._getframe()

@@ -33,51 +33,35 @@ PRODUCTS = {
 
 @functools.cache
 def wrong_products() -> tuple[str, ...]:
-    """Return the names of the float16 products that this backend computes wrongly.
+    """Return the names of the float16 products that differ from NumPy's in float32."""
 
-    Each product is computed once per process and compared with NumPy's in float32. On
-    most machines none is wrong.
+    def is_wrong(name: str, shape: tuple[int, ...]) -> bool:
+        random = np.random.default_rng(0)
+        shapes = shape, (shape[-1], COLUMNS)
+        x, y = (random.uniform(-1, 1, size).astype("float16") for size in shapes)
+        expected = x.astype("float32") @ y.astype("float32")
+        product = PRODUCTS[name](*map(ops.convert_to_tensor, (x, y)))
+        error = np.abs(ops.convert_to_numpy(product).astype("float32") - expected).max()
+        # Not `error > limit`, which a NaN would pass.
+        return not error <= TOLERANCE * np.abs(expected).max()
 
-    Example:
-        >>> set(wrong_products()) <= {"einsum", "matmul"}
-        True
-    """
-    return tuple(
-        name for name in PRODUCTS if any(_is_wrong(name, shape) for shape in SHAPES)
-    )
-
-
-def _is_wrong(name: str, shape: tuple[int, ...]) -> bool:
-    """Return whether the product called `name` is wrong for an operand of a shape."""
-    random = np.random.default_rng(0)
-    shapes = shape, (shape[-1], COLUMNS)
-    x, y = (random.uniform(-1, 1, size).astype("float16") for size in shapes)
-    expected = x.astype("float32") @ y.astype("float32")
-    product = PRODUCTS[name](*map(ops.convert_to_tensor, (x, y)))
-    error = np.abs(ops.convert_to_numpy(product).astype("float32") - expected).max()
-    # Not `error > limit`, which a NaN would pass.
-    return not error <= TOLERANCE * np.abs(expected).max()
+    return tuple(name for name in PRODUCTS if any(is_wrong(name, s) for s in SHAPES))
 
 
 def problem() -> str:
     """Return what is wrong and what helps, after a semicolon; `""` if nothing is."""
-    wrong = wrong_products()
-    if not wrong:
+    name, products = keras.backend.backend(), " and ".join(wrong_products())
+    if not products:
         return ""
-    name = keras.backend.backend()
     hint = "compute in float32 or bfloat16"
     if name == "tensorflow":
         hint = f"set TF_ENABLE_ONEDNN_OPTS=0 before Python starts, or {hint}"
-    products = " and ".join(wrong)
     return f"{name} computes {products} of float16 wrongly on this machine; {hint}"
 
 
 @functools.cache
 def attention_problem() -> str:
-    """Return what is wrong with float16 attention, and what helps; `""` if nothing is.
-
-    Attention is computed in compiled code, once per process, with its gradients.
-    """
+    """Return what is wrong with float16 attention, and what helps; or `""`."""
 
     def attention(values: list[Tensor]) -> Tensor:
         return ops.sum(ops.dot_product_attention(*values))
@@ -91,10 +75,7 @@ def attention_problem() -> str:
 
 @functools.cache
 def orthogonal_problem(dtype: str) -> str:
-    """Return why weights of a dtype cannot be made orthogonal, and what helps; or `""`.
-
-    Such weights are created once per process.
-    """
+    """Return why a dtype has no orthogonal weights here, and what helps; or `""`."""
     orthogonal = keras.initializers.Orthogonal(seed=0)
     if not _fails(lambda: orthogonal((2, 2), dtype)):
         return ""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from jax.experimental.sparse import JAXSparse
 from keras import ops
 
-from keras_policies._common.types import Tensor
+from keras_policies._common.types import Tensor, Tensors, Variables
 from keras_policies.backends.protocol import (
     Backend,
     Floats,
@@ -19,8 +19,6 @@ from keras_policies.backends.protocol import (
     ScalarFunction,
     Step,
     StepGradients,
-    Tensors,
-    Variables,
     is_small,
     join_small,
 )
@@ -42,10 +40,9 @@ class JaxBackend(Backend):
         large = self.unscale([g for g in gradients if not _is_small(g)], scale)
 
         def make() -> list[Tensor]:
-            divided = iter(large)
+            left = iter(large)
             return [
-                ops.divide(g, scale) if _is_small(g) else next(divided)
-                for g in gradients
+                ops.divide(g, scale) if _is_small(g) else next(left) for g in gradients
             ]
 
         finite = None
@@ -98,9 +95,8 @@ class JaxBackend(Backend):
 
     def in_float64(self) -> AbstractContextManager[Any]:
         # It was experimental before jax 0.8.
-        is_public = hasattr(jax, "enable_x64")
-        enable = jax.enable_x64 if is_public else jax.experimental.enable_x64
-        context: AbstractContextManager[Any] = enable(True)  # noqa: FBT003 (no name)
+        owner = jax if hasattr(jax, "enable_x64") else jax.experimental
+        context: AbstractContextManager[Any] = owner.enable_x64(True)  # noqa: FBT003
         return context
 
     def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:

@@ -1,12 +1,11 @@
 """`Backend`: the operations that each backend does in its own way.
 
-Members with a body work wherever operations run eagerly. A backend overrides those that
-it does better, or that its compiled code needs otherwise.
+A backend overrides those that it does better, or that its compiled code needs
+otherwise. Except `gradients`, all work as they are wherever operations run eagerly.
 
 To add a backend:
 
-1. Write `backends/<name>.py` with an object `backend` of a subclass of `Backend`;
-   `EagerBackend` in `running.py` is the smallest. Only `gradients` has no default.
+1. Write `backends/<name>.py` with an object `backend` of a subclass of `Backend`.
 2. Enter its name in `NAMES` of `backends/__init__.py` and in `tools/all_backends.py`.
    Add an extra to `pyproject.toml`, and that to `test`.
 3. `KERAS_BACKEND=<name> pytest tests/scaling/test_backends.py` tests each member. Then
@@ -18,9 +17,9 @@ import collections
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -28,11 +27,9 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_policies._common import memory as aligned
-from keras_policies._common.types import Tensor
+from keras_policies._common.types import Tensor, Tensors, Variables
 
 SMALL = 1024  # elements: an operation on fewer takes longer than their arithmetic
-Tensors: TypeAlias = Sequence[Tensor]
-Variables: TypeAlias = Sequence[keras.Variable]
 Floats: TypeAlias = npt.NDArray[np.float32]
 Step: TypeAlias = Callable[[], None]
 GetVariables: TypeAlias = Callable[[], list[keras.Variable]]
@@ -42,26 +39,17 @@ ScalarFunction: TypeAlias = Callable[[list[Tensor]], Tensor]  # returns a scalar
 
 @dataclasses.dataclass(frozen=True)
 class StepGradients:
-    """The gradients that a training step applies.
+    """The gradients of the unscaled loss, which a training step applies."""
 
-    `make` returns those of the unscaled loss, tensors or None. Call it inside the step:
-    a backend may leave the division to it. `finite` is a bool scalar tensor, whether
-    every gradient is finite; None if nobody asked, or if there is no gradient.
-    """
-
-    make: Callable[[], list[Tensor]]
-    finite: Tensor | None
+    make: Callable[[], list[Tensor]]  # called inside the step, which may divide
+    finite: Tensor | None  # bool scalar; None if nobody asked, or without gradients
 
 
-class Backend(Protocol):
+class Backend:
     """The operations that each backend does in its own way."""
 
     def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
-        """Return new tensors, each gradient divided by the loss scale.
-
-        They are float32 or wider, so that neither the scale nor the quotient is out of
-        range.
-        """
+        """Return each gradient divided by the loss scale, in float32 or wider."""
         return [ops.divide(gradient, scale) for gradient in gradients]
 
     def all_finite(self, gradients: Tensors) -> Tensor:
@@ -72,11 +60,7 @@ class Backend(Protocol):
     def unscaled_in_step(
         self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
     ) -> AbstractContextManager[StepGradients]:
-        """Return a context in which to take a training step with divided gradients.
-
-        The gradients, none of them None, are those of the scaled loss, one for each
-        variable. The loss scale is a float32 scalar. `check` asks for `finite`.
-        """
+        """Return a context for a step with divided gradients, none of them None."""
         divided = self.unscale(gradients, scale)
         finite = self.all_finite(divided) if check and divided else None
         return contextlib.nullcontext(StepGradients(lambda: divided, finite))
@@ -116,17 +100,11 @@ class Backend(Protocol):
         return 0
 
     def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
-        """Return a context in which `variables()` are read once until written.
-
-        It saves a graph from reading the same value again; here a read costs nothing.
-        """
+        """Return a context in which a graph reads `variables()` once until written."""
         return contextlib.nullcontext()
 
     def place(self, array: npt.NDArray[Any]) -> Tensor:
-        """Return an array as a variable takes it without compiling.
-
-        The variable may keep the memory of the array, which nobody else uses.
-        """
+        """Return an array, with its memory, as a variable takes it uncompiled."""
         return array
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
@@ -144,11 +122,11 @@ class Backend(Protocol):
         return [ops.convert_to_numpy(tensor) for tensor in keras.tree.flatten(results)]
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
-        """Return the gradients of the scalar `function(values)` as float32 arrays.
-
-        A value on which the result does not depend has zeros.
-        """
-        ...
+        """Return the gradients of the scalar `function(values)`, zeros for none."""
+        raise NotImplementedError(
+            f"The {keras.backend.backend()} backend takes no gradients. Set "
+            "KERAS_BACKEND to jax, tensorflow or torch."
+        )
 
 
 def is_small(tensor: Tensor) -> bool:
@@ -158,10 +136,7 @@ def is_small(tensor: Tensor) -> bool:
 
 
 def join_small(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Return tensors with the same elements: small ones of a dtype become one.
-
-    XLA takes long to compile many reductions.
-    """
+    """Join small tensors of a dtype: XLA takes long to compile many reductions."""
     small: dict[str, list[Tensor]] = collections.defaultdict(list)
     large = []
     for tensor in tensors:

@@ -4,27 +4,17 @@ import importlib
 
 import keras
 
-from keras_policies._common.types import Tensor
 from keras_policies.backends import NAMES
-from keras_policies.backends.protocol import Backend, Floats, ScalarFunction
-
-
-class EagerBackend(Backend):
-    """A backend without a module, such as NumPy: no gradients."""
-
-    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
-        raise NotImplementedError(
-            f"The {keras.backend.backend()} backend takes no gradients. Set "
-            "KERAS_BACKEND to jax, tensorflow or torch."
-        )
+from keras_policies.backends.protocol import Backend
 
 
 def _running() -> Backend:
     name = keras.backend.backend()
-    if name not in NAMES:
-        return EagerBackend()
-    found: Backend = importlib.import_module(f"keras_policies.backends.{name}").backend
-    return found
+    if name not in NAMES:  # such as NumPy, without gradients
+        return Backend()
+    module = importlib.import_module(f"keras_policies.backends.{name}")
+    running: Backend = module.backend
+    return running
 
 
 backend = _running()

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_policies._common.types import Tensor
+from keras_policies._common.types import Tensor, Tensors, Variables
 from keras_policies.backends.protocol import (
     Backend,
     Floats,
@@ -19,8 +19,6 @@ from keras_policies.backends.protocol import (
     ScalarFunction,
     Step,
     StepGradients,
-    Tensors,
-    Variables,
     is_small,
 )
 
@@ -101,20 +99,16 @@ def _is_cpu() -> bool:
 
 
 def _stacked(gradients: Tensors) -> Stacks:
-    """Stack small gradients of one shape.
-
-    An operation on a scalar takes as long as one on a thousand numbers.
-    """
+    """Stack small gradients of one shape: an operation on fewer takes as long."""
     groups: dict[Hashable, list[int]] = collections.defaultdict(list)
     for i, gradient in enumerate(gradients):
         kind = (gradient.dtype, *gradient.shape) if _is_small(gradient) else i
         groups[kind].append(i)
-    return {
-        tuple(group): tf.stack([gradients[i] for i in group])
-        if len(group) > 1
-        else gradients[group[0]]
-        for group in groups.values()
-    }
+    stacks = {}
+    for group in groups.values():
+        tensors = [gradients[i] for i in group]
+        stacks[tuple(group)] = tf.stack(tensors) if len(tensors) > 1 else tensors[0]
+    return stacks
 
 
 def _is_small(gradient: Tensor) -> bool:
@@ -132,10 +126,10 @@ def _unstacked(stacks: Stacks) -> list[Tensor]:
 
 
 def _divided(stacks: Stacks, scale: Tensor) -> Stacks:
-    return {i: _divided_one(values, scale) for i, values in stacks.items()}
+    return {i: _quotient(values, scale) for i, values in stacks.items()}
 
 
-def _divided_one(gradient: Tensor, scale: Tensor) -> Tensor:
+def _quotient(gradient: Tensor, scale: Tensor) -> Tensor:
     if not _is_float16_slices(gradient):
         return ops.divide(gradient, scale)
     wide = tf.IndexedSlices(
@@ -238,10 +232,8 @@ def _never_merges() -> bool:
     There the replicas meet by collectives only, and `merge_call` fails
     (https://github.com/keras-team/keras/issues/21366).
     """
-    distribute = tf.__internal__.distribute
-    return tf.distribute.has_strategy() and bool(
-        distribute.strategy_supports_no_merge_call()
-    )
+    supports = tf.__internal__.distribute.strategy_supports_no_merge_call
+    return tf.distribute.has_strategy() and bool(supports())
 
 
 def _assign_on_replica(variable: keras.Variable, value: Tensor) -> None:

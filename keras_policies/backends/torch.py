@@ -13,15 +13,13 @@ import numpy.typing as npt
 import torch
 
 from keras_policies import keras_internals
-from keras_policies._common.types import Tensor
+from keras_policies._common.types import Tensor, Tensors, Variables
 from keras_policies.backends.protocol import (
     Backend,
     Floats,
     Rule,
     ScalarFunction,
     StepGradients,
-    Tensors,
-    Variables,
 )
 
 # Devices that have the kernel: torch/amp/grad_scaler.py.
@@ -49,12 +47,9 @@ class TorchBackend(Backend):
         # end: the system would give new memory of that size to each step, which takes
         # longer than all the rest.
         in_place, covered = _in_place(gradients, variables)
-        divided, rest = list(gradients), []
-        if len(covered) < len(gradients):
-            ids = set(map(id, covered))
-            rest = self.unscale([g for g in gradients if id(g) not in ids], scale)
-            quotients = iter(rest)
-            divided = [g if id(g) in ids else next(quotients) for g in gradients]
+        rest = self.unscale([g for g in gradients if id(g) not in covered], scale)
+        others = iter(rest)
+        divided = [g if id(g) in covered else next(others) for g in gradients]
         # Not every device has float64; those that have the kernel do.
         overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
         try:
@@ -125,16 +120,16 @@ def _widened(gradient: Tensor) -> Tensor:
     return (gradient.coalesce() if gradient.is_sparse else gradient).float()
 
 
-def _in_place(gradients: Tensors, variables: Variables) -> tuple[ByDevice, Tensors]:
-    """Return `{device: tensors}` to divide in place, and the gradients they stand for.
+def _in_place(gradients: Tensors, variables: Variables) -> tuple[ByDevice, set[int]]:
+    """Return `{device: tensors}` to divide in place, and the ids of all they stand for.
 
     autograd lets `.grad`s share memory, as those of `(a.flatten() + b.flatten())**2`
     do: one of them stands for all.
     """
-    grads = [keras_internals.raw_value(variable).grad for variable in variables]
-    stored = [g for g, grad in zip(gradients, grads, strict=True) if g is grad]
+    values = map(keras_internals.raw_value, variables)
+    stored = [g for g, v in zip(gradients, values, strict=True) if g is v.grad]
     in_place: ByDevice = {}
-    covered: list[Tensor] = []
+    covered: set[int] = set()
     for (device, dtype, layout), group in _grouped(stored).items():
         # The factor of the kernel is float32 too.
         if device.type in DEVICES and (dtype, layout) == (torch.float32, torch.strided):
@@ -142,7 +137,7 @@ def _in_place(gradients: Tensors, variables: Variables) -> tuple[ByDevice, Tenso
             places = {(tensor.data_ptr(), tensor.nbytes): tensor for tensor in dense}
             if not _overlap(places):
                 in_place[device] = list(places.values())
-                covered += dense
+                covered.update(map(id, dense))
     return in_place, covered
 
 

@@ -51,15 +51,13 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self, every_step: bool = False) -> None:
         super().__init__()
-        self._steps_before = (0, 0)
-        # Batches of earlier epochs of a `fit`, and of all epochs.
-        self._ended = self._batches = 0
         self._said: set[str] = set()
         self._keeps_steps = every_step
         # Counting batches need not wait for the device.
         self.async_safe = not every_step
 
     def on_train_begin(self, logs: Config | None = None) -> None:
+        self._ended = self._batches = 0  # batches of earlier epochs, and of all
         if not self._has_scale():
             optimizer = type(self.model.optimizer)
             self._warn_once(
@@ -72,8 +70,6 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
                 "keras_policies.LossScaleOptimizer(model.optimizer).",
             )
             return
-        self._ended = self._batches = 0
-        self._applied_before = self._applied()
         self._steps_before = self._steps()
         self._skipped = self._steps_before[0]  # until the step before
         self._by_step: Config = {"loss_scale": [], "skipped_steps": [], "loss": []}
@@ -94,9 +90,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if not self._has_scale():
             return
         self._ended = self._batches
-        (skipped_before, applied_before), steps = self._steps_before, self._steps()
-        self._steps_before = steps
-        skipped, applied = steps[0] - skipped_before, steps[1] - applied_before
+        before, self._steps_before = self._steps_before, self._steps()
+        skipped, applied = np.subtract(self._steps_before, before).tolist()
         scaling = scaling_of(self.model)
         scale = scaling.value or 0.0
         if logs is not None:
@@ -123,15 +118,15 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         return isinstance(self.model.optimizer, keras.optimizers.LossScaleOptimizer)
 
     def _steps(self) -> tuple[int, int]:
-        """Return the numbers of skipped and applied steps."""
-        optimizer, applied = self.model.optimizer, self._applied()
+        """Return counts whose differences are the numbers of skipped and applied steps.
+
+        Stock Keras does not count the former.
+        """
+        optimizer = self.model.optimizer
+        applied = int(keras_internals.step_count(optimizer.inner_optimizer))
         if isinstance(optimizer, LossScaleOptimizer):
             return int(optimizer.skipped_steps), applied
-        # Stock Keras does not count them.
-        return self._batches - (applied - self._applied_before), applied
-
-    def _applied(self) -> int:
-        return int(keras_internals.step_count(self.model.optimizer.inner_optimizer))
+        return self._batches - applied, applied
 
     def _warn_once(self, reason: str, message: str) -> None:
         if reason not in self._said:
@@ -139,8 +134,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
             warn(message)
 
     def _cause(self) -> str:
-        weights = words_on_weights(self.model)
-        if weights:
+        if weights := words_on_weights(self.model):
             return (
                 f"{weights}, so no loss scale makes the gradients finite: create or "
                 "load the model again, and look for the cause in earlier steps."

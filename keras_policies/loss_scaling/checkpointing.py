@@ -124,9 +124,7 @@ def _weights(optimizer: Any) -> list[keras.Variable]:
     return keras_internals.updated_variables(optimizer.inner_optimizer)
 
 
-def _unpickled(
-    snapshot: Snapshot, weights: list[tuple[tuple[int, ...], str, str]]
-) -> Any:
+def _unpickled(snapshot: Snapshot, weights: list[Any]) -> Any:
     like = [keras.Variable("zeros", shape=s, dtype=d, name=n) for s, d, n in weights]
     copied = snapshot.restored(like)
     copied.updates_stand_ins = snapshot.is_built

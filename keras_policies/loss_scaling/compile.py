@@ -1,6 +1,7 @@
-"""`Model.compile` obeys the loss scale of the model's own policy."""
+"""Functions of Keras that obey loss scales: `Model.compile`, and reading of configs."""
 
 import contextlib
+import functools
 import inspect
 from typing import Any
 
@@ -8,8 +9,9 @@ import keras
 from keras import ops
 
 from keras_policies import keras_internals
-from keras_policies._common.types import Tensor
+from keras_policies._common.types import Config, Tensor
 from keras_policies._common.warnings import warn
+from keras_policies.loss_scaling import configs
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
 from keras_policies.loss_scaling.status import rule_of
 from keras_policies.policies.policy import Policy
@@ -20,19 +22,19 @@ StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 @keras_internals.replaces("keras.Model.compile")
 def compile(
     stock: keras_internals.Function, model: keras.Model, *args: Any, **kwargs: Any
-) -> None:
+) -> Any:
     """Compile a model; wrap its optimizer if the model's policy has a loss scale."""
     bound = None
     with contextlib.suppress(TypeError):
         bound = inspect.signature(stock).bind(model, *args, **kwargs)
-    if bound is None or not isinstance(model.dtype_policy, Policy):
-        stock(model, *args, **kwargs)  # raises if the arguments do not fit
-        is_scaled = bound and bound.arguments.get("auto_scale_loss", True)
-    else:
-        is_scaled = bound.arguments.get("auto_scale_loss", True)
+    if bound is None:
+        return stock(model, *args, **kwargs)  # raises, with Keras's own words
+    is_scaled, policy = bound.arguments.get("auto_scale_loss", True), model.dtype_policy
+    if isinstance(policy, Policy):
         bound.arguments["auto_scale_loss"] = False
-        stock(*bound.args, **bound.kwargs)
-        _obey(model, model.dtype_policy, is_scaled)
+    stock(*bound.args, **bound.kwargs)
+    if isinstance(policy, Policy):
+        _obey(model, policy, is_scaled)
     if is_scaled:
         _warn_if_only_layers_scale(model)
     optimizer = model.optimizer
@@ -48,7 +50,13 @@ def _obey(model: keras.Model, policy: Policy, is_scaled: bool) -> None:
     """Wrap the optimizer of a model that Keras has compiled without a loss scale."""
     optimizer = model.optimizer
     if isinstance(optimizer, StockLossScaleOptimizer):
-        _warn_if_scales_differ(optimizer, policy)
+        scale = rule_of(optimizer)
+        if policy.has_own_scale and policy.loss_scale not in (None, scale):
+            warn(
+                "The optimizer passed to compile is already a LossScaleOptimizer, with "
+                f"{scale}; it is kept, and the model's policy {policy!r} is ignored. "
+                "Pass the inner optimizer to use the policy's loss scale."
+            )
     elif policy.loss_scale is None or not is_scaled:
         # Otherwise stock Keras would wrap when it reads the saved model.
         keras_internals.record_no_auto_scale_loss(model)
@@ -58,18 +66,6 @@ def _obey(model: keras.Model, policy: Policy, is_scaled: bool) -> None:
         # Files hold the user's own optimizer, without a loss scale.
         ours.saved_as_inner = True
         model.optimizer = ours
-
-
-def _warn_if_scales_differ(
-    optimizer: keras.optimizers.LossScaleOptimizer, policy: Policy
-) -> None:
-    scale = rule_of(optimizer)
-    if policy.has_own_scale and policy.loss_scale not in (None, scale):
-        warn(
-            f"The optimizer passed to compile is already a LossScaleOptimizer, with "
-            f"{scale}; it is kept, and the model's policy {policy!r} is ignored. "
-            "Pass the inner optimizer to use the policy's loss scale."
-        )
 
 
 def _warn_if_only_layers_scale(model: keras.Model) -> None:
@@ -97,17 +93,50 @@ def _in_dtype_of_losses(model: keras.Model, loss: Tensor) -> Tensor:
     An activity regularizer computes in the layer's dtype, and TensorFlow does not add
     tensors of two dtypes. Models without a policy or optimizer of ours are unchanged.
     """
-    dtype = keras.backend.standardize_dtype(loss.dtype)
-    if dtype in ("float16", "bfloat16") and _is_ours(model):
-        return ops.cast(loss, keras.config.floatx())
-    return loss
-
-
-def _is_ours(model: keras.Model) -> bool:
-    """Return whether a model has a policy or an optimizer of this package."""
+    if keras.backend.standardize_dtype(loss.dtype) not in ("float16", "bfloat16"):
+        return loss
     policies = map(keras_internals.own_policy, keras_internals.sublayers(model))
-    has_policy = any(isinstance(policy, Policy) for policy in policies)
-    return has_policy or isinstance(model.optimizer, LossScaleOptimizer)
+    is_ours = any(isinstance(policy, Policy) for policy in policies)
+    is_ours = is_ours or isinstance(model.optimizer, LossScaleOptimizer)
+    return ops.cast(loss, keras.config.floatx()) if is_ours else loss
 
 
 keras_internals.after_additional_loss(_in_dtype_of_losses)
+
+
+class LegacyLossScaleOptimizer:
+    """Reads the `LossScaleOptimizer` configs of tf.keras that stock Keras refuses."""
+
+    from_config = LossScaleOptimizer.from_config
+
+
+@keras_internals.replaces(
+    "keras.optimizers.LossScaleOptimizer.from_config",
+    needs=keras_internals.LOSS_SCALING,
+)
+def _from_config(
+    stock: keras_internals.Function, cls: type, config: Config, *args: Any, **kw: Any
+) -> keras.optimizers.LossScaleOptimizer:
+    first = functools.partial(stock, cls, config, *args, **kw)
+    if cls is not StockLossScaleOptimizer or not isinstance(config, dict):
+        return first()
+    written = {**config}  # stock pops from it
+    if instead_of_stock and configs.has_rule(config):
+        return LossScaleOptimizer.from_config(written, *args, **kw)
+    if not configs.is_of_tf_keras(config):
+        return first()
+
+    def second() -> LossScaleOptimizer:
+        made = LossScaleOptimizer.from_config(written, *args, **kw)
+        config.update(written)
+        return made
+
+    return keras_internals.second_try(first, second)
+
+
+keras_internals.save_class_as(LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer")
+# The experimental class of TF 2.4, and the class from 2.11 on.
+NAMES = "LossScaleOptimizerV1", "LossScaleOptimizerV3"
+if keras_internals.LOSS_SCALING not in keras_internals.MISSING:
+    readers = dict.fromkeys(NAMES, LegacyLossScaleOptimizer)
+    keras_internals.read_lost_classes("optimizers", ["keras.optimizers"], readers)

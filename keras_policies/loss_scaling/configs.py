@@ -18,11 +18,7 @@ from keras_policies._common.types import Config, CustomObjects
 from keras_policies._common.warnings import warn
 from keras_policies.loss_scaling import loss_scale as loss_scales
 from keras_policies.loss_scaling.hyperparameters import SETTINGS
-from keras_policies.loss_scaling.loss_scale import (
-    DynamicLossScale,
-    LossScale,
-    LossScaleLike,
-)
+from keras_policies.loss_scaling.loss_scale import DynamicLossScale, LossScale
 
 LOSS_SCALE = "loss_scale"
 # The growth period, for stock Keras, of a rule without one: its counter is an int32.
@@ -39,14 +35,11 @@ FORMER = (
 
 
 class NotAnOptimizerError(TypeError, ValueError):
-    """The object to wrap is not an optimizer.
-
-    tf.keras raised a ValueError up to 2.3, and a TypeError from 2.4 on.
-    """
+    """A TypeError, as in tf.keras from 2.4 on, and a ValueError, as up to 2.3."""
 
 
-def check_inner(inner: object) -> None:
-    """Raise if `inner` is not an optimizer, or if the loss would be scaled twice."""
+def check(inner: Any, others: dict[str, Any]) -> None:
+    """Raise if an optimizer cannot be wrapped, or if Keras never wrote the others."""
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
         raise TypeError(
             f"LossScaleOptimizer cannot wrap another LossScaleOptimizer: {inner!r}. "
@@ -63,18 +56,13 @@ def check_inner(inner: object) -> None:
             "scale the loss and the other divide the gradients by another scale. Use "
             f"the first one, or wrap a new optimizer. Received: {inner!r}"
         )
-
-
-def check_others(arguments: dict[str, Any]) -> None:
-    """Raise if there are arguments that Keras itself never wrote."""
-    unknown = [name for name in arguments if name not in IGNORED_DEFAULTS]
-    if unknown:
+    if unknown := [name for name in others if name not in IGNORED_DEFAULTS]:
         raise ValueError(
             f"LossScaleOptimizer does not take the arguments: `{'`, `'.join(unknown)}`."
             " Pass the loss scale as loss_scale: 'dynamic', a number, or "
             f"DynamicLossScale(initial_loss_scale, increment_period). {FORMER}"
         )
-    for name, value in arguments.items():
+    for name, value in others.items():
         if value != IGNORED_DEFAULTS[name]:
             raise ValueError(
                 f"LossScaleOptimizer does not take {name}={value!r}. Set it on the "
@@ -82,7 +70,7 @@ def check_others(arguments: dict[str, Any]) -> None:
             )
 
 
-def rule_for(loss_scale: LossScaleLike) -> LossScale:
+def rule_for(loss_scale: loss_scales.LossScaleLike) -> LossScale:
     """Return the `LossScale` of the constructor's argument."""
     if isinstance(loss_scale, loss_scales.HOST_BOOLS):
         raise ValueError(
@@ -116,19 +104,13 @@ def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -
 
 
 def stock_rule(initial_scale: float, growth_steps: int) -> LossScale:
-    """Return the rule of a stock `LossScaleOptimizer`, which has no minimum.
-
-    Stock Keras accepts any period, even one that its counter never reaches.
-    """
+    """Return the rule of a stock `LossScaleOptimizer`: no minimum, any period."""
     period = growth_steps if 0 < growth_steps < NEVER else NEVER
     return DynamicLossScale(initial_scale, period, minimum=min(initial_scale, 1.0))
 
 
 def with_rule(config: Config, rule: LossScale) -> Config:
-    """Return a config of stock Keras, with the rule added if it is not stock Keras's.
-
-    Warns if the rule cannot be read back from the config.
-    """
+    """Return a config with its rule, unless that is stock Keras's; warn if lost."""
     stock = stock_rule(config["initial_scale"], config["dynamic_growth_steps"])
     if rule == stock:
         return config
@@ -152,17 +134,12 @@ def has_rule(config: Config) -> bool:
 
 
 def is_of_tf_keras(config: Config) -> bool:
-    """Return whether tf.keras wrote the config of a `LossScaleOptimizer`."""
+    """Return whether tf.keras, up to 2.3 or from 2.4 on, wrote a config."""
     return "optimizer" in config or "dynamic" in config
 
 
 def arguments(config: Config, custom_objects: CustomObjects) -> Config:
-    """Return the arguments of `LossScaleOptimizer` for a config.
-
-    `config` is ours, that of stock Keras, or that of tf.keras: `{"optimizer",
-    "loss_scale"}` up to 2.3, `{"inner_optimizer", "dynamic", ...}` from 2.4 on. Ours
-    may have more keys, which a subclass has written.
-    """
+    """Return the arguments of `LossScaleOptimizer` for a config of any origin."""
     with keras_internals.custom_object_scope(custom_objects):
         if is_of_tf_keras(config):
             from keras_policies.legacy.plan import training

@@ -4,25 +4,24 @@ import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-import keras
 from keras import ops
 
-from keras_policies._common.types import Tensor
+from keras_policies._common.types import Tensor, Tensors, Variables
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
 
 
 @contextlib.contextmanager
 def unscaled_in_step(
-    grads: Sequence[Tensor],
-    variables: Sequence[keras.Variable],
+    grads: Tensors,
+    variables: Variables,
     are_scaled: Sequence[bool],
     scale: Tensor,
     check: bool,
 ) -> Iterator[StepGradients]:
     """Divide the scaled gradients by the loss scale, for one training step.
 
-    Other gradients, or None, are applied unchanged. `check` asks whether all are finite.
+    Others, and None, are applied unchanged. `check` asks whether all are finite.
     """
     pairs = zip(grads, are_scaled, strict=True)
     others = [grad for grad, is_scaled in pairs if grad is not None and not is_scaled]
@@ -43,7 +42,7 @@ def unscaled_in_step(
 
 
 def replaced(
-    grads: Sequence[Tensor], chosen: Sequence[bool], others: Iterable[Tensor]
+    grads: Tensors, chosen: Sequence[bool], others: Iterable[Tensor]
 ) -> list[Tensor]:
     """Return gradients, with the chosen ones replaced by others, in order."""
     replacements = iter(others)
@@ -51,21 +50,8 @@ def replaced(
     return [next(replacements) if is_chosen else grad for grad, is_chosen in pairs]
 
 
-def can_be_scaled(grad: Tensor, variable: keras.Variable) -> bool:
-    """Return whether scaling the loss also scales this gradient."""
-    # float8 training passes a variable's new value as its gradient.
-    takes_it = getattr(variable, "overwrite_with_gradient", False)
-    return grad is not None and not takes_it
-
-
-def in_dtypes_of(
-    variables: Sequence[keras.Variable], grads: Sequence[Tensor]
-) -> list[Tensor]:
-    """Return gradients in the dtypes of their variables.
-
-    Keras accumulates gradients in variables of these dtypes, and does not cast
-    before it adds.
-    """
+def in_dtypes_of(variables: Variables, grads: Tensors) -> list[Tensor]:
+    """Return gradients as Keras accumulates them: it does not cast before it adds."""
     return [
         None if grad is None else ops.cast(grad, variable.dtype)
         for grad, variable in zip(grads, variables, strict=True)

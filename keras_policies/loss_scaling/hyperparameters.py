@@ -36,8 +36,7 @@ class InnerHyperparameters:
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):  # a property of ours has failed: show its error
             return object.__getattribute__(self, name)
-        inner = _inner(self)
-        if _has(inner, name):
+        if _has(inner := _inner(self), name):
             return getattr(inner, name)
         raise _missing(self, name, dir(self))
 
@@ -87,9 +86,7 @@ def _passed_on(inner: keras.optimizers.Optimizer | None) -> list[str]:
 
 def _nearest(name: str, names: Iterable[str]) -> list[str]:
     """Return the public name that was probably meant, or none."""
-    if name.startswith("_"):
-        return []
-    public = [other for other in names if not other.startswith("_")]
+    public = [n for n in names if not (n.startswith("_") or name.startswith("_"))]
     return difflib.get_close_matches(name, public, 1, 0.8)
 
 

@@ -7,13 +7,13 @@ Compiled code runs its Python once, so a call counts only where it cannot be mis
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_policies._common.types import Tensor
+from keras_policies._common.types import Tensor, Tensors
 from keras_policies._common.warnings import warn
 from keras_policies.backends.running import backend
 from keras_policies.loss_scaling.loss_scale import FixedLossScale, LossScale
@@ -65,6 +65,7 @@ class LoopState:
     """
 
     def __init__(self, overridden: Iterable[str] = ()) -> None:
+        self.overridden = frozenset(overridden)
         self.ever = set(overridden)  # names of methods
         # Whether the loop asked for the scale, or scales in its own way.
         self.is_asked = GET_SCALED in self.ever
@@ -82,7 +83,7 @@ class LoopState:
         self.is_asked = True
         self._since = [*(m for m in self._since if m != method), method]
 
-    def know(self, scaled: Sequence[Tensor], unscaled: Sequence[Tensor]) -> None:
+    def know(self, scaled: Tensors, unscaled: Tensors) -> None:
         """Recognize these tensors, or None, when they are applied."""
         self._known = {k: v for k, v in self._known.items() if v[0]() is not None}
         for tensors, are_scaled in (scaled, True), (unscaled, False):
@@ -92,9 +93,7 @@ class LoopState:
                     self._known[id(tensor)] = kept
 
     @contextlib.contextmanager
-    def step(
-        self, method: str, grads: Sequence[Tensor], said: bool | None
-    ) -> Iterator[None]:
+    def step(self, method: str, grads: Tensors, said: bool | None) -> Iterator[None]:
         """Decide as `are_scaled` does, for the steps inside."""
         self._said = self.are_scaled(method, grads, said)
         try:
@@ -118,9 +117,7 @@ class LoopState:
             self._is_in_override = False
             self.ever, self._since = before
 
-    def are_scaled(
-        self, method: str, grads: Sequence[Tensor], said: bool | None
-    ) -> bool:
+    def are_scaled(self, method: str, grads: Tensors, said: bool | None) -> bool:
         """Return whether a step gets gradients of the scaled loss.
 
         `method` applies them, which ends the step; its caller passed `said` to it.
@@ -136,7 +133,7 @@ class LoopState:
         self._since = []
         return decided
 
-    def _decided(self, method: str, grads: Sequence[Tensor]) -> bool:
+    def _decided(self, method: str, grads: Tensors) -> bool:
         is_old = method == APPLY_GRADIENTS  # as in tf.keras, may take unscaled ones
         tensors = {*map(self._kind, grads)} - {None} if self._known else set[bool]()
         since, ever = self._since, self.ever

@@ -258,7 +258,7 @@ def choose(
 ) -> Values:
     """Return `then()` where a condition holds, `otherwise()` elsewhere.
 
-    For a tensor, both are called; if the condition's value is known, only the chosen one.
+    For a tensor, both are called; for a bool of Python or NumPy, only the chosen one.
 
     Example:
     >>> choose(True, lambda: (8.0, 1), lambda: (4.0, 0))
@@ -271,19 +271,11 @@ def choose(
 
 
 # The loss scales of the package -> their names in tables.
-KINDS: dict[type[LossScale], str] = {
-    FixedLossScale: "fixed",
-    DynamicLossScale: "dynamic",
-}
+KINDS: dict[type, str] = {FixedLossScale: "fixed", DynamicLossScale: "dynamic"}
 
 
 def in_short(rule: LossScale, value: float | None = None) -> str:
-    """Return a loss scale in two words, for tables: its kind and its current value.
-
-    Example:
-    >>> in_short(DynamicLossScale()), in_short(FixedLossScale(128))
-    ('dynamic, 32768', 'fixed, 128')
-    """
+    """Return a loss scale in two words, for tables: `"fixed, 128"`."""
     kind = KINDS.get(type(rule), type(rule).__name__)
     return f"{kind}, {rule.initial_loss_scale if value is None else value:.9g}"
 
@@ -293,17 +285,12 @@ LossScaleLike: TypeAlias = str | float | LossScale | Config | None
 
 
 def get(identifier: LossScaleLike) -> LossScale | None:
-    """Return the loss scale for an identifier, or raise ValueError.
-
-    Example:
-    >>> get(128), get({"class_name": "FixedLossScale", "config": {"loss_scale_value": 2}})
-    (FixedLossScale(128.0), FixedLossScale(2.0))
-    """
+    """Return the loss scale for an identifier, or raise ValueError."""
     if identifier is None or isinstance(identifier, LossScale):
         return identifier
     if isinstance(identifier, str) and identifier == "dynamic":
         return DynamicLossScale()
-    if _is_real(identifier):
+    if is_real(identifier):
         return FixedLossScale(identifier)
     config = identifier.get("config") if isinstance(identifier, dict) else None
     reason = None
@@ -335,13 +322,14 @@ def class_of(identifier: object) -> type[LossScale] | None:
     return cls if isinstance(cls, type) and issubclass(cls, LossScale) else None
 
 
-def _is_real(value: object) -> TypeGuard[float]:
+def is_real(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number, and not a bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, HOST_BOOLS)
 
 
 def _number(name: str, value: object) -> float:
     with contextlib.suppress(OverflowError):  # an int out of the range of floats
-        if _is_real(value) and not math.isnan(value):
+        if is_real(value) and not math.isnan(value):
             return float(value)
     raise ValueError(
         f"{name} must be a Python int or float, or a NumPy number; NaN, bools and ints "
@@ -351,7 +339,7 @@ def _number(name: str, value: object) -> float:
 
 def _period(value: object) -> int:
     """Return a number of steps as an int; scripts also write it as `2e3`."""
-    if _is_real(value) and 0 < value < 2**31 and value == int(value):
+    if is_real(value) and 0 < value < 2**31 and value == int(value):
         return int(value)
     raise ValueError(
         "increment_period must be an integer, 1 or more: the finite steps before the "

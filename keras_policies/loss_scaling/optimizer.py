@@ -11,22 +11,20 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
-from keras_policies.loss_scaling import (
-    checkpointing,
-    configs,
-    hyperparameters,
-    loop_state,
-)
+from keras_policies.loss_scaling import configs, loop_state
 from keras_policies.loss_scaling import gradients as step_gradients
+from keras_policies.loss_scaling.checkpointing import SavedAsStock
+from keras_policies.loss_scaling.hyperparameters import (
+    InnerHyperparameters,
+    own_settings,
+)
 from keras_policies.loss_scaling.loss_scale import LossScale, LossScaleLike, choose
 
 # Inside, ours is read and compiled where stock Keras uses its own.
 instead_of_stock = keras_internals.Inside()
 
 
-class LossScaleOptimizer(
-    hyperparameters.InnerHyperparameters, checkpointing.SavedAsStock
-):
+class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     """An optimizer that scales the loss by any `LossScale`.
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
@@ -69,12 +67,11 @@ class LossScaleOptimizer(
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        configs.check_inner(inner_optimizer)
-        configs.check_others(kwargs)
+        configs.check(inner_optimizer, kwargs)
         rule = configs.rule_for(loss_scale)
         configs.drop_loss_scale_factor(inner_optimizer, rule)
         loop_state.warn_if_bypassed(inner_optimizer)
-        with hyperparameters.own_settings(self):
+        with own_settings(self):
             super().__init__(
                 inner_optimizer,
                 initial_scale=rule.initial_loss_scale,
@@ -82,7 +79,9 @@ class LossScaleOptimizer(
                 name=name,
             )
         self.rule: LossScale = rule
-        self.loop = loop_state.LoopState(self._overridden())
+        old, base = (loop_state.GET_SCALED, loop_state.UNSCALE), LossScaleOptimizer
+        overridden = {n for n in old if getattr(type(self), n) is not vars(base)[n]}
+        self.loop = loop_state.LoopState(overridden)
         self.is_wrapping = True
         vars(inner_optimizer)[configs.IS_WRAPPED] = True
 
@@ -167,13 +166,13 @@ class LossScaleOptimizer(
         )
         if not self.inner_optimizer.built:
             self.inner_optimizer.build(var_list)
-        with hyperparameters.own_settings(self):
+        with own_settings(self):
             keras.optimizers.Optimizer.build(self, var_list)
 
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
         self.loop.called(loop_state.SCALE)
-        if loop_state.GET_SCALED in self._overridden():
+        if loop_state.GET_SCALED in self.loop.overridden:
             with self.loop.in_override(loop_state.GET_SCALED):
                 return self.get_scaled_loss(loss)
         return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
@@ -254,14 +253,13 @@ class LossScaleOptimizer(
         """
         grads = list(grads)
         targets = None if trainable_variables is None else list(trainable_variables)
-        if targets is not None and len(grads) != len(targets):
+        if targets is None:
+            variables = keras_internals.updated_variables(self)
+        elif len(grads) != len(variables := targets):
             raise ValueError(
                 "Pass as many gradients as variables, None for a variable without one. "
                 f"Received: {len(grads)} gradients, {len(targets)} variables."
             )
-        variables = targets or []
-        if targets is None:
-            variables = keras_internals.updated_variables(self)
         elif not self.built:
             self.build(targets)
         elif self.updates_stand_ins:
@@ -272,10 +270,15 @@ class LossScaleOptimizer(
             return
         scaled = [False] * len(grads)
         if self.loop.are_scaled("apply", grads, are_scaled):
-            scaled = [*map(step_gradients.can_be_scaled, grads, variables)]
+            # float8 training passes a variable's new value as its gradient.
+            values = [getattr(v, "overwrite_with_gradient", False) for v in variables]
+            scaled = [
+                grad is not None and not is_value
+                for grad, is_value in zip(grads, values, strict=True)
+            ]
         if any(scaled):
             self.loop.warn_if_not_asked(grads[scaled.index(True)], self.rule)
-            if loop_state.UNSCALE in self._overridden():
+            if loop_state.UNSCALE in self.loop.overridden:
                 chosen = [*itertools.compress(grads, scaled)]
                 with self.loop.in_override(loop_state.UNSCALE):
                     unscaled = self.get_unscaled_gradients(chosen)
@@ -316,13 +319,6 @@ class LossScaleOptimizer(
             )
         return applied
 
-    def _overridden(self) -> frozenset[str]:
-        """Return the names of the two old methods that a subclass overrides."""
-        names = loop_state.GET_SCALED, loop_state.UNSCALE
-        own, base = type(self), LossScaleOptimizer
-        changed = (n for n in names if getattr(own, n) is not getattr(base, n))
-        return frozenset(changed)
-
     def _scale_for(self, loss: Tensor, method: str) -> Tensor:
         """Return the loss scale for a loss, or for one of its gradients."""
         if self.dynamic:
@@ -351,17 +347,15 @@ class LossScaleOptimizer(
 
         if gradients.finite is None:
             step()
-        else:
-            self._after_step(backend.run_if(gradients.finite, step, written))
+            return
+        finite = backend.run_if(gradients.finite, step, written)
 
-    def _after_step(self, finite: Tensor) -> None:
         def moved(scale: Tensor, good_steps: Tensor, skipped: Tensor) -> list[Tensor]:
             counted = choose(finite, lambda: (skipped,), lambda: (skipped + 1,))
             return [*self.rule.after_step(scale, good_steps, finite), *counted]
 
-        skipped = keras_internals.step_count(self)
-        scale = self.dynamic_scale
-        backend.update([scale, self.step_counter, skipped], moved)
+        counts = self.step_counter, keras_internals.step_count(self)
+        backend.update([self.dynamic_scale, *counts], moved)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         # Until a step is applied, the averages of the weights are zeros. If `fit` has
@@ -378,7 +372,7 @@ class LossScaleOptimizer(
         scale never grows there. `from_config` restores the whole rule. Warns if Keras
         does not know the class of the rule.
         """
-        with hyperparameters.own_settings(self):
+        with own_settings(self):
             config: Config = super().get_config()
         config["dynamic_growth_steps"] = self.rule.increment_period or configs.NEVER
         return config if self.saved_as_inner else configs.with_rule(config, self.rule)

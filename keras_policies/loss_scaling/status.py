@@ -32,24 +32,23 @@ class Scaling:
         if self.rule is None or self.value is None:
             return "none"
         is_lowest = self.minimum is not None and self.value <= self.minimum
-        notes = [" (stock Keras)"] if self.is_stock else []
-        notes += [" (at its minimum)"] if is_lowest else []
-        notes += [] if self.is_compiled else [", once compiled"]
-        return loss_scales.in_short(self.rule, self.value) + "".join(notes)
+        return (
+            loss_scales.in_short(self.rule, self.value)
+            + (" (stock Keras)" if self.is_stock else "")
+            + (" (at its minimum)" if is_lowest else "")
+            + ("" if self.is_compiled else ", once compiled")
+        )
 
 
 def scaling_of(model: keras.Model) -> Scaling:
-    """Return the `Scaling` of a model's loss: now, or once it is compiled.
-
-    Example:
-        >>> model = keras.Sequential([keras.layers.Dense(1)])
-        >>> model.compile(LossScaleOptimizer(keras.optimizers.SGD(), 128))
-        >>> str(scaling_of(model))
-        'fixed, 128'
-    """
+    """Return the `Scaling` of a model's loss: now, or once it is compiled."""
     optimizer = getattr(model, "optimizer", None)
-    if optimizer is None:
-        return _by_policy(keras_internals.held_policy(model))
+    if optimizer is None:  # compile will obey the policy
+        policy = keras_internals.held_policy(model)
+        is_ours = isinstance(policy, Policy)  # stock `compile` looks at its name alone
+        rule = policy.loss_scale if is_ours else loss_scales.get(auto(policy.name))
+        value = None if rule is None else rule.initial_loss_scale
+        return Scaling(rule, value, is_compiled=False)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
         is_stock = not isinstance(optimizer, LossScaleOptimizer)
@@ -66,24 +65,8 @@ def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
     return configs.stock_rule(optimizer.initial_scale, optimizer.dynamic_growth_steps)
 
 
-def _by_policy(policy: keras.DTypePolicy) -> Scaling:
-    """Return the `Scaling` that `compile` will give to a model with a policy."""
-    is_ours = isinstance(policy, Policy)
-    # Stock `compile` looks at the name alone.
-    rule = policy.loss_scale if is_ours else loss_scales.get(auto(policy.name))
-    value = None if rule is None else rule.initial_loss_scale
-    return Scaling(rule, value, is_compiled=False)
-
-
 def words_on_weights(model: keras.Model) -> str:
-    """Return `"3 of 4 weights hold inf or NaN"`, or `""` if all are finite.
-
-    Example:
-        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-        >>> _ = model.layers[0].bias.assign([np.inf])
-        >>> words_on_weights(model)
-        '1 of 2 weights hold inf or NaN'
-    """
+    """Return `"3 of 4 weights hold inf or NaN"`, or `""` if all are finite."""
     floating = [v for v in model.weights if keras.backend.is_float_dtype(v.dtype)]
     count = sum(not bool(ops.all(ops.isfinite(v))) for v in floating)
     return f"{count} of {len(model.weights)} weights hold inf or NaN" if count else ""

@@ -10,7 +10,7 @@ import pytest
 
 from keras_policies import LegacyModelError
 from keras_policies.backends import hardware
-from keras_policies.diagnostics.summary import risks
+from keras_policies.diagnostics import risks
 from keras_policies.legacy import verification
 
 

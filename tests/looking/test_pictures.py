@@ -7,8 +7,8 @@ import pytest
 from keras import layers
 
 import keras_policies as mp
-from keras_policies.backends.running import EagerBackend
-from keras_policies.diagnostics.plots import figures, gradients
+from keras_policies.backends.protocol import Backend
+from keras_policies.diagnostics import gradients, plots
 
 ONE = np.ones((1, 1), "float32")
 
@@ -201,7 +201,7 @@ def test_an_output_without_a_loss_has_no_target():
 
 def test_numpy_is_told_to_take_no_gradients():
     with pytest.raises(NotImplementedError, match="backend takes no gradients. Set"):
-        EagerBackend().gradients(lambda values: 0, [])
+        Backend().gradients(lambda values: 0, [])
 
 
 def patches(figure):
@@ -216,8 +216,8 @@ def test_the_picture_of_gradients_shows_both_losses_over_the_range_of_float16():
     mp.set_policy(mp.Policy("mixed_float16", 2**12))
     figure = mp.plot_gradients(one_weight("mixed_float16"), ONE, ONE * 0.5)
     assert [(p.get_hatch(), p.get_facecolor()[:3]) for p in patches(figure)] == [
-        ("////", matplotlib.colors.to_rgb(figures.LIGHT)),
-        (None, matplotlib.colors.to_rgb(figures.DARK)),
+        ("////", matplotlib.colors.to_rgb(plots.LIGHT)),
+        (None, matplotlib.colors.to_rgb(plots.DARK)),
     ]
     zero, middle, infinite = figure.axes
     assert figure.get_suptitle() == "Gradients of 'small' on one batch, 1 numbers"
@@ -308,7 +308,7 @@ def test_weights_that_are_not_finite_are_told_in_the_title():
     ],
 )
 def test_ticks_are_apart(low, high, expected):
-    assert figures.ticks(low, high) == expected
+    assert plots.ticks(low, high) == expected
 
 
 def test_without_a_loss_scale_one_loss_is_drawn():

@@ -240,8 +240,6 @@ def test_source_imports_what_is_common_alone():
     [
         pytest.param("legacy", ("diagnostics", "cli", "source"), id="legacy"),
         pytest.param("diagnostics", ("legacy", "cli", "source"), id="diagnostics"),
-        pytest.param("diagnostics/summary", ("diagnostics.plots",), id="summary"),
-        pytest.param("diagnostics/plots", ("diagnostics.summary",), id="plots"),
         pytest.param("backends", ("legacy", "diagnostics", "cli"), id="backends"),
     ],
 )

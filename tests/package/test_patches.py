@@ -53,8 +53,8 @@ LEARNED = {
     ],
     "keras.src.api_export.REGISTERED_OBJS_TO_NAMES": [
         "keras_policies.experimental.LossScaleOptimizer",
+        "keras_policies.loss_scaling.compile.LegacyLossScaleOptimizer",
         "keras_policies.loss_scaling.optimizer.LossScaleOptimizer",
-        "keras_policies.loss_scaling.reading.LegacyLossScaleOptimizer",
         "keras_policies.policies.policy.Policy",
         "keras_policies.policies.serialization.Policy21",
         "keras_policies.policies.serialization.PolicyV1",

@@ -42,43 +42,38 @@ def of_layer(
 ) -> tuple[str, ...]:
     """Return the warnings about a layer in `parent`, under the model's loss scale."""
     policy = keras_internals.own_policy(layer)
-    dtype = policy.compute_dtype
-    if dtype is None:
+    if policy.compute_dtype is None:
         return ("waits for its first input",)
-    warnings = []
-    if dtype in NARROW:
-        place = f"{dtype}{_condition(parent)}"
-        warnings = [f"{name} in {place}; {USE_FLOAT32}" for name in _activations(layer)]
-    if dtype == "float16" and isinstance(layer, EINSUM):
-        warnings += filter(None, [hardware.problem()])
-    warnings += [*filter(None, _failing(layer)), *_ops(layer), *_weights(layer)]
-    if dtype == "float16" and _is_ignored(policy, parent, scale):
+    warnings = [*_calls(layer, parent), *_ops(layer), *_weights(layer)]
+    is_chosen = isinstance(policy, Policy) and policy.has_own_scale
+    if (
+        policy.compute_dtype == "float16"
+        and is_chosen
+        and policy.loss_scale not in (None, scale)
+        and policy != keras_internals.own_policy(parent)
+    ):
         warnings.append(
             f"its policy's {policy.loss_scale!r} is ignored: the optimizer's is used"
         )
-    return tuple(warnings)
+    return tuple(filter(None, warnings))
 
 
-def _failing(layer: keras.Layer) -> Iterator[str]:
-    """Yield the problems of the backend with a layer's dtypes; `""` if it has none."""
-    policy = keras_internals.own_policy(layer)
-    if policy.compute_dtype == "float16" and _is_computed_whole(layer):
-        yield hardware.attention_problem()
-    orthogonal = keras.initializers.Orthogonal
-    has_one = any(isinstance(value, orthogonal) for value in vars(layer).values())
-    if policy.variable_dtype in NARROW and has_one and not layer.built:
-        yield hardware.orthogonal_problem(policy.variable_dtype)
-
-
-def _is_computed_whole(layer: keras.Layer) -> bool:
-    """Return whether the backend computes a layer's attention in one operation.
-
-    Keras does so if there is no dropout and inputs have three dimensions.
-    """
-    if not isinstance(layer, HEADED) or layer.dropout:
-        return False
-    built_for = (layer.get_build_config() or {}).get("shapes_dict", {})
-    return len(built_for.get("query_shape", "bsf")) == 3
+def _calls(layer: keras.Layer, parent: keras.Layer) -> Iterator[str]:
+    """Yield the warnings about what a layer computes itself, and `""`."""
+    dtype = keras_internals.own_policy(layer).compute_dtype
+    if dtype in NARROW:
+        # Attention heads call their Softmax only if scores are requested, or there is a
+        # dropout; otherwise the backend computes it in float32.
+        is_rare = isinstance(parent, HEADED) and not parent.dropout
+        place = f"{dtype}{', if scores are requested' if is_rare else ''}"
+        for name in _activations(layer):
+            yield f"{name} in {place}; {USE_FLOAT32}"
+    if dtype == "float16" and isinstance(layer, EINSUM):
+        yield hardware.problem()
+    if dtype == "float16" and isinstance(layer, HEADED) and not layer.dropout:
+        built_for = (layer.get_build_config() or {}).get("shapes_dict", {})
+        if len(built_for.get("query_shape", "bsf")) == 3:  # else Keras multiplies
+            yield hardware.attention_problem()
 
 
 def _activations(layer: keras.Layer) -> list[str]:
@@ -90,17 +85,6 @@ def _activations(layer: keras.Layer) -> list[str]:
     return [name for name, item in ACTIVATIONS.items() if id(item) in values]
 
 
-def _condition(parent: keras.Layer) -> str:
-    """Return the condition under which a part of a layer computes its softmax, if any.
-
-    A layer of attention heads calls its Softmax only if scores are requested, or it has
-    a dropout; otherwise the backend computes attention, with a softmax in float32.
-    Keras: src/layers/attention/multi_head_attention.py.
-    """
-    always = not isinstance(parent, HEADED) or parent.dropout
-    return "" if always else ", if scores are requested"
-
-
 def _ops(model: keras.Layer) -> Iterator[str]:
     """Yield a warning for each risky call of `keras.ops` in a functional model."""
     for function, name, dtype in keras_internals.op_calls(model):
@@ -108,33 +92,26 @@ def _ops(model: keras.Layer) -> Iterator[str]:
             yield f"ops.{function} {name!r} in {dtype}; cast its inputs to float32"
 
 
-def _weights(layer: keras.Layer) -> list[str]:
-    """Return a warning for each narrow dtype among a layer's trainable weights."""
+def _weights(layer: keras.Layer) -> Iterator[str]:
+    """Yield a warning for each narrow dtype among a layer's trainable weights."""
+    orthogonal = keras.initializers.Orthogonal
+    dtype = keras_internals.own_policy(layer).variable_dtype
+    has_one = any(isinstance(value, orthogonal) for value in vars(layer).values())
+    if dtype in NARROW and has_one and not layer.built:
+        yield hardware.orthogonal_problem(dtype)
     own = itertools.chain(*keras_internals.own_variables(layer))
     dtypes = {variable.dtype for variable in own if variable.trainable}
-    return [
-        f"{dtype} weights: an update under {LOST[dtype]} of a weight is lost; "
-        f"use 'mixed_{dtype}'"
-        for dtype in sorted(dtypes & NARROW)
-    ]
-
-
-def _is_ignored(
-    policy: keras.DTypePolicy, parent: keras.Layer, scale: LossScale | None
-) -> bool:
-    """Return whether a user gave a layer, not its parent, an unused loss scale."""
-    if not isinstance(policy, Policy) or policy == keras_internals.own_policy(parent):
-        return False
-    return policy.has_own_scale and policy.loss_scale not in (None, scale)
+    for dtype in sorted(dtypes & NARROW):
+        yield (
+            f"{dtype} weights: an update under {LOST[dtype]} of a weight is lost; "
+            f"use 'mixed_{dtype}'"
+        )
 
 
 def of_model(
     model: keras.Model, computes: set[str | None], scale: LossScale | None
 ) -> tuple[str, ...]:
-    """Return the warnings about a model as a whole.
-
-    `computes` are the compute dtypes of its layers that have weights.
-    """
+    """Return the warnings about a model whose layers with weights compute in dtypes."""
     warnings = [*_ops(model), *_outputs(model), *_losses(model)]
     if "float16" in computes and scale is None:
         warnings.append(
@@ -169,10 +146,7 @@ def _losses(model: keras.Model) -> Iterator[str]:
 
 
 def _epsilon(model: keras.Model) -> Iterator[str]:
-    """Yield a warning if the epsilon of an optimizer is zero in float16.
-
-    An optimizer adds it to its divisors, in the dtype of the weights.
-    """
+    """Yield a warning if an optimizer's epsilon is zero in the dtype of the weights."""
     optimizer = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     epsilon = getattr(optimizer, "epsilon", None)

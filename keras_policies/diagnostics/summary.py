@@ -1,25 +1,131 @@
-"""`summary`, which prints the policies of a model: a table, then a list of risks.
+"""`summary`: a table of a model's policies, and a list of the risks of its numerics.
 
-The text fits 80 columns.
+`rows_of` collects the facts, layer by layer; `first_overflow` runs the model.
 """
 
+import contextlib
+import dataclasses
 import io
+import operator
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
+import numpy as np
 import rich.box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from keras_policies import keras_internals
 from keras_policies._common import terminal
 from keras_policies._common.terminal import escape
 from keras_policies._common.types import Arrays
-from keras_policies.diagnostics.summary.overflow import first_overflow
-from keras_policies.diagnostics.summary.rows import Row, rows_of
+from keras_policies.diagnostics import risks
+from keras_policies.loss_scaling.status import Scaling, scaling_of
 
+LARGEST = 65504.0  # of float16
 NAMED = 3  # layers named in a line of the list, before "and 7 more"
 WIDE = 110  # characters that all columns need, if no name is long
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A layer in a summary."""
+
+    path: str  # names of the layers around it, and its own; "" for the model
+    name: str
+    class_name: str
+    depth: int  # the number of layers around it; 0 for the model
+    policy: str  # its name
+    compute_dtype: str | None  # None while the layer waits for an input
+    variable_dtype: str | None
+    loss_scale: Scaling | None  # None for a layer without weights
+    risks: tuple[str, ...]
+
+
+def rows_of(model: keras.Model) -> list[Row]:
+    """Return the rows of `summary(model)`: a layer comes before its parts, once."""
+    scaling, seen = scaling_of(model), {id(model)}
+
+    def row(path: tuple[keras.Layer, ...], warnings: tuple[str, ...]) -> Row:
+        layer = path[-1]
+        policy = keras_internals.own_policy(layer)
+        is_scaled = layer is model or layer.trainable_variables
+        return Row(
+            path="/".join(each.name for each in path[1:]),
+            name=layer.name,
+            class_name=type(layer).__name__,
+            depth=len(path) - 1,
+            policy=policy.name,
+            compute_dtype=policy.compute_dtype,
+            variable_dtype=policy.variable_dtype,
+            loss_scale=scaling if is_scaled else None,
+            risks=warnings,
+        )
+
+    def below(path: tuple[keras.Layer, ...]) -> Iterator[Row]:
+        for part in keras_internals.parts(path[-1]):
+            if id(part) not in seen:
+                seen.add(id(part))
+                yield row((*path, part), risks.of_layer(part, path[-1], scaling.rule))
+                yield from below((*path, part))
+
+    rows = list(below((model,)))
+    computes = {row.compute_dtype for row in rows if row.loss_scale is not None}
+    return [row((model,), risks.of_model(model, computes, scaling.rule)), *rows]
+
+
+@dataclasses.dataclass(frozen=True)
+class Overflow:
+    """A layer whose outputs leave the range of float16."""
+
+    path: str  # names of the layers around it, and its own; "" for the inputs
+    class_name: str  # "" for the inputs
+    dtype: str  # of its outputs
+    largest: float  # absolute value, which may be infinite or NaN
+
+    def __str__(self) -> str:
+        where = f"{self.path} ({self.class_name})" if self.path else "the inputs"
+        return (
+            f"The first values outside of float16's range on this batch: {where}, in "
+            f"{self.dtype}, up to {self.largest:.4g}; float16 ends at {LARGEST:.0f}."
+        )
+
+
+def first_overflow(model: keras.Model, x: Arrays) -> Overflow | None:
+    """Return the first `Overflow` while a model predicts a batch, or None.
+
+    Inner layers come before the layers around them. A model that is not built is built.
+    Values inside a compiled loop, such as an RNN's cell, are not checked.
+    """
+    if (inputs := _outside("", "", x)) is not None:
+        return inputs
+    found: Overflow | None = None
+
+    def check(path: str, layer: keras.Layer, outputs: Any) -> None:
+        nonlocal found
+        if path and found is None:
+            found = _outside(path, type(layer).__name__, outputs)
+
+    if not model.built:  # calls of layers that are being built are symbolic
+        model(x, training=False)
+    with keras.StatelessScope(), keras_internals.layer_calls(check):
+        model(x, training=False)
+    return found
+
+
+def _outside(path: str, class_name: str, values: Any) -> Overflow | None:
+    for tensor in keras.tree.flatten(values):
+        # A layer may return things that are not tensors, or symbolic tensors.
+        with contextlib.suppress(Exception):
+            dtype = keras.backend.standardize_dtype(tensor.dtype)
+            if keras.backend.is_float_dtype(dtype):
+                array = keras.ops.convert_to_numpy(tensor).astype("float32")
+                largest = float(np.max(np.abs(array), initial=0.0))
+                if not largest <= LARGEST:  # NaN is not
+                    return Overflow(path, class_name, dtype, largest)
+    return None
 
 
 def summary(
@@ -82,12 +188,9 @@ def summary(
         print_fn(text.getvalue())
 
 
-def _indented(row: Row) -> str:
-    return "  " * (row.depth - 1) + row.name if row.depth else "(the model)"
-
-
+MODEL = "(the model)"
 COLUMNS: dict[str, Callable[[Row], str]] = {
-    "layer": _indented,
+    "layer": lambda row: "  " * (row.depth - 1) + (row.name if row.depth else MODEL),
     "class": lambda row: row.class_name,
     "policy": lambda row: row.policy,
     "compute": lambda row: row.compute_dtype or "-",
@@ -97,6 +200,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 MAY_FOLD = {"layer", "class", "loss scale"}
 # Where there is no room for these columns, lines above the table replace them.
 ONLY_WIDE = {"compute", "weights", "loss scale"}
+DTYPES = operator.attrgetter("policy", "compute_dtype", "variable_dtype")
 
 
 def _renderables(
@@ -110,7 +214,10 @@ def _renderables(
     headings = [name for name in COLUMNS if width >= WIDE or name not in ONLY_WIDE]
     if width < WIDE:
         yield Text(f"loss scale: {model.loss_scale}")
-        yield from map(Text, dict.fromkeys(filter(None, map(_dtypes, rows))))
+        # Policies whose names do not imply their dtypes
+        mixed = [r for r in rows if r.compute_dtype not in (None, r.variable_dtype)]
+        for policy, *dtypes in dict.fromkeys(map(DTYPES, mixed)):
+            yield Text("{}: computes in {}, weights {}".format(policy, *dtypes))
     places: dict[str, list[str]] = {}  # risk -> paths of the layers that have it
     for row in rows:
         for risk in row.risks:
@@ -131,14 +238,6 @@ def _table(rows: list[Row], headings: list[str], risks: list[str]) -> Table:
         numbers = ", ".join(str(risks.index(risk) + 1) for risk in row.risks)
         table.add_row(*map(escape, [*cells, numbers or "-"]))
     return table
-
-
-def _dtypes(row: Row) -> str | None:
-    """Return the dtypes of a row's policy, or None if its name implies them."""
-    compute, variable = row.compute_dtype, row.variable_dtype
-    if compute in (None, variable):
-        return None
-    return f"{row.policy}: computes in {compute}, weights {variable}"
 
 
 def _list(places: dict[str, list[str]]) -> Table:
