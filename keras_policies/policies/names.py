@@ -43,12 +43,7 @@ def full_name(name: str) -> str:
 
 
 def dtypes_of(name: str) -> Dtypes:
-    """Return the dtypes of a policy name, or raise ValueError.
-
-    Example:
-    >>> dtypes_of("half")
-    Dtypes(compute='float16', variable='float16')
-    """
+    """Return the dtypes of a policy name, or raise ValueError."""
     if name in NAMES:
         return NAMES[name]
     base = name.removesuffix(WITH_FLOAT32_VARS)
