@@ -59,7 +59,7 @@ def of_layer(
 
 
 def _calls(layer: keras.Layer, parent: keras.Layer) -> Iterator[str]:
-    """Yield the warnings about what a layer computes itself, and `""`."""
+    """Yield warnings about what a layer computes itself; some are empty."""
     dtype = keras_internals.own_policy(layer).compute_dtype
     if dtype in NARROW:
         # Attention heads call their Softmax only if scores are requested, or there is a
@@ -111,7 +111,7 @@ def _weights(layer: keras.Layer) -> Iterator[str]:
 def of_model(
     model: keras.Model, computes: set[str | None], scale: LossScale | None
 ) -> tuple[str, ...]:
-    """Return the warnings about a model whose layers with weights compute in dtypes."""
+    """Return warnings about a whole model; `computes` has the dtypes of its layers."""
     warnings = [*_ops(model), *_outputs(model), *_losses(model)]
     if "float16" in computes and scale is None:
         warnings.append(

@@ -45,7 +45,7 @@ class Row:
 
 
 def rows_of(model: keras.Model) -> list[Row]:
-    """Return the rows of `summary(model)`: a layer comes before its parts, once."""
+    """Return the rows of `summary(model)`: each layer once, before its parts."""
     scaling, seen = scaling_of(model), {id(model)}
 
     def row(path: tuple[keras.Layer, ...], warnings: tuple[str, ...]) -> Row:

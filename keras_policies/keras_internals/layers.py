@@ -196,7 +196,7 @@ def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
 def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
     """Call `hook(first_layer, dtype)` before a call of a Sequential builds it.
 
-    `Sequential.build` ignores the call's dtype for that of its first layer.
+    `Sequential.build` uses the dtype of its first layer, not that of the call.
     """
 
     @replaces("keras.Sequential._maybe_build", needs=INFER)

@@ -94,7 +94,7 @@ def _node(tensor: keras.KerasTensor) -> Any:
 def operations_before(
     tensor: keras.KerasTensor, stops: Collection[int] = ()
 ) -> list[keras.Operation]:
-    """Return the operations from a tensor back to the ids `stops`, last one first."""
+    """Return the operations between a tensor and the ids `stops`, last one first."""
     operations: dict[int, keras.Operation] = {}  # by the calls of them
     waiting = [tensor]
     while waiting:
@@ -135,7 +135,7 @@ def inputs_of(tensor: keras.KerasTensor) -> list[keras.KerasTensor]:
 def arguments_of(
     tensor: keras.KerasTensor, values: Mapping[int, Any]
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Return what a tensor's operation was called on, with values for tensors."""
+    """Return the arguments of a tensor's operation, with values in place of tensors."""
     args, kwargs = _node(tensor).arguments.fill_in(values)
     return args, kwargs
 

@@ -1,4 +1,4 @@
-"""Optimizers and the losses that they minimize, for what has no public name.
+"""Accessors of optimizers, and of a model's losses, that have no public name.
 
 Keras: src/optimizers/*.py, src/trainers/trainer.py.
 """

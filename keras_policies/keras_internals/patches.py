@@ -223,7 +223,7 @@ Made = TypeVar("Made")
 
 
 def second_try(first: Callable[[], Made], second: Callable[[], Made]) -> Made:
-    """Return `first()`, of stock Keras, or `second()`; raise the error of `first`."""
+    """Return `first()`, or `second()` if it fails; raise the first error if both do."""
     if as_stock:
         return first()
     try:

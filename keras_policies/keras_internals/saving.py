@@ -81,10 +81,10 @@ def save_class_as(cls: type, name: str) -> None:
 def read_lost_classes(
     known: str, modules: Iterable[str], readers: Mapping[str, type]
 ) -> None:
-    """Let `from_config` of `{class name: reader}` read configs of lost classes.
+    """Let readers, `{class name: reader}`, read configs of classes that Keras has lost.
 
-    `deserialize` of the package `known` of Keras, and configs that name one of the
-    modules, find them. Global custom objects would win over a user's own classes.
+    `deserialize` of the package `known` finds them, and configs that name a module of
+    `modules`. (Global custom objects would win over a user's own classes.)
     """
     if READING not in MISSING:
         from keras.src import api_export
@@ -99,7 +99,7 @@ def read_lost_classes(
 
 
 def read_lost_class(reader_of: Callable[[Any], type | None]) -> None:
-    """Let `reader_of(config)` return a class, or None, that Keras cannot find."""
+    """Let `reader_of(config)` return the class that Keras cannot find, or None."""
 
     @replaces("keras.src.saving.serialization_lib._retrieve_class_or_fn", needs=READING)
     def retrieve(stock: Function, *args: Any, full_config: Any, **kwargs: Any) -> Any:

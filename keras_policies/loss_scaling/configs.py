@@ -39,7 +39,7 @@ class NotAnOptimizerError(TypeError, ValueError):
 
 
 def check(inner: Any, others: dict[str, Any]) -> None:
-    """Raise if an optimizer cannot be wrapped, or if Keras never wrote the others."""
+    """Raise if `inner` cannot be wrapped, or if `others` are not Keras's defaults."""
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
         raise TypeError(
             f"LossScaleOptimizer cannot wrap another LossScaleOptimizer: {inner!r}. "
@@ -110,7 +110,7 @@ def stock_rule(initial_scale: float, growth_steps: int) -> LossScale:
 
 
 def with_rule(config: Config, rule: LossScale) -> Config:
-    """Return a config with its rule, unless that is stock Keras's; warn if lost."""
+    """Add a rule that stock Keras lacks to a config; warn if it cannot be read back."""
     stock = stock_rule(config["initial_scale"], config["dynamic_growth_steps"])
     if rule == stock:
         return config

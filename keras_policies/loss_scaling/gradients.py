@@ -51,7 +51,7 @@ def replaced(
 
 
 def in_dtypes_of(variables: Variables, grads: Tensors) -> list[Tensor]:
-    """Return gradients as Keras accumulates them: it does not cast before it adds."""
+    """Return gradients in their variables' dtypes: Keras adds them without a cast."""
     return [
         None if grad is None else ops.cast(grad, variable.dtype)
         for grad, variable in zip(grads, variables, strict=True)

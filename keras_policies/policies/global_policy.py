@@ -68,7 +68,7 @@ def global_policy() -> keras.DTypePolicy:
 
 
 def with_its_loss_scale(policy: keras.DTypePolicy) -> keras.DTypePolicy:
-    """Return the global `Policy` for a plain policy of the same dtypes, as in files."""
+    """Return the global `Policy` for a plain policy of its dtypes, else `policy`."""
     chosen = keras.config.dtype_policy()
     dtypes, expected = ((p.compute_dtype, p.variable_dtype) for p in (policy, chosen))
     is_plain = type(policy) in PLAIN and isinstance(chosen, Policy)

@@ -71,7 +71,7 @@ def _reader_of(written: Any) -> type[Policy21] | None:
 
 
 def _policy_named(name: Any) -> keras.DTypePolicy | None:
-    """Return the policy for a name, also a quantized one, that only we know."""
+    """Return the policy for a (quantized) name that only we know, or None."""
     policy = keras.config.dtype_policy()
     if isinstance(policy, Policy) and policy.name == name:
         return policy
