@@ -6,7 +6,6 @@
 import contextlib
 import dataclasses
 import io
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -200,7 +199,6 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 MAY_FOLD = {"layer", "class", "loss scale"}
 # Where there is no room for these columns, lines above the table replace them.
 ONLY_WIDE = {"compute", "weights", "loss scale"}
-DTYPES = operator.attrgetter("policy", "compute_dtype", "variable_dtype")
 
 
 def _renderables(
@@ -216,8 +214,8 @@ def _renderables(
         yield Text(f"loss scale: {model.loss_scale}")
         # Policies whose names do not imply their dtypes
         mixed = [r for r in rows if r.compute_dtype not in (None, r.variable_dtype)]
-        for policy, *dtypes in dict.fromkeys(map(DTYPES, mixed)):
-            yield Text("{}: computes in {}, weights {}".format(policy, *dtypes))
+        words = "{0.policy}: computes in {0.compute_dtype}, weights {0.variable_dtype}"
+        yield from map(Text, dict.fromkeys(map(words.format, mixed)))
     places: dict[str, list[str]] = {}  # risk -> paths of the layers that have it
     for row in rows:
         for risk in row.risks:
