@@ -1,5 +1,7 @@
 """Converts configs of legacy layers and models: dicts in, new dicts of Keras 3 out."""
 
+import contextlib
+import dataclasses
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -8,7 +10,12 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import codes, configs, programs
 from keras_policies.legacy.base.configs import layer_name
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
+from keras_policies.legacy.base.errors import (
+    LegacyModelError,
+    LimitError,
+    attempt,
+    located,
+)
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import (
@@ -94,7 +101,10 @@ def _converted_layer(
     path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
     is_replaced = is_root and (options.by_function or options.signature is not None)
     is_custom = classes.is_registered(written)
-    place = Place(rebuilder.with_vocabulary(options, number, path), *place[1:])
+    if number in rebuilder.vocabularies:
+        learned = {**options.vocabularies, path: rebuilder.vocabularies[number]}
+        options = dataclasses.replace(options, vocabularies=learned)
+        place = place._replace(options=options)
     problem: LegacyModelError | None = None
     converted: Config = {}
     reported = Report()
@@ -109,9 +119,10 @@ def _converted_layer(
     if problem or is_replaced or reported.is_lacking or not has_config:
         # A list of layers makes a better error message than the model's function.
         is_listed = configs.is_graph(written) and not (is_custom or is_replaced)
-        rebuild = rebuilder.try_reconstruct if is_listed else rebuilder.reconstruct
-        rebuilt = rebuild(written, number, path, called)
-        if rebuilt is not None:
+        rebuilt = None
+        with attempt(LegacyModelError) if is_listed else contextlib.nullcontext():
+            rebuilt = rebuilder.reconstruct(written, number, path, called)
+        if rebuilt is not None and not (is_listed and rebuilt[1].is_unusable):
             converted, reported = rebuilt
         elif problem is not None:
             raise problem
@@ -133,7 +144,8 @@ def _keras_layer(written: Any, place: Place) -> Converted:
         if configs.is_graph(written):
             return (yield from _model(class_name, config, place, path))
         if place.rebuilder is not None:
-            yield Report(elsewhere=place.rebuilder.variables(place.number))
+            traced = place.rebuilder.traced.layers[place.number]
+            yield Report(elsewhere=traced.variables)
         if is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
@@ -164,10 +176,9 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
     numbers: list[int | None] = [None] * len(config["layers"])
     called_on: sequential.Shapes = []
     if rebuilder is not None:
-        numbers = rebuilder.inner(number, config["layers"])
-        called_on = rebuilder.called_on(number)
-        named = [*map(rebuilder.with_name, config["layers"], numbers)]
-        config = {**config, "layers": named}
+        named = [*rebuilder.inner(number, config["layers"])]
+        numbers, called_on = [n for _, n in named], rebuilder.called_on(number)
+        config = {**config, "layers": [layer for layer, _ in named]}
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config

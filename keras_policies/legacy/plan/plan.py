@@ -202,7 +202,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     # Imported here: most models need none of its modules.
     from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
 
-    rebuilder = Reconstructor(legacy, options, layers.traced_layer)
+    rebuilder = Reconstructor(traced, options)
     config, report = layers.keras_model(_with_sizes(legacy), options, rebuilder)
     if not report.reconstructions:
         _written(legacy)  # raises if nothing lists its layers

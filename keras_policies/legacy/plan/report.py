@@ -96,6 +96,11 @@ class Report:
         return bool(self.missing or self.missing_ops or self.code)
 
     @property
+    def is_unusable(self) -> bool:
+        """bool, whether nothing can be built, because of what is missing."""
+        return self.is_lacking or bool(self.without_vocabulary)
+
+    @property
     def replaced_variables(self) -> set[int]:
         """The variables of replaced layers that only programs hold now."""
         rebuilt = self.reconstructions.values()

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, trees
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.traced_functions import (
@@ -28,17 +27,6 @@ def by_name(traced: TracedFunctions, number: int) -> dict[str, int]:
     """Return the layers of a Sequential or Functional model."""
     children = traced.layers[number].children.values()
     return {traced.layers[n].name: n for n in children if n in traced.layers}
-
-
-def pop_layer(
-    traced: TracedFunctions, children: dict[str, int], layer: Config
-) -> int | None:
-    """Pop the number of a layer; one without a config is found by its class."""
-    name, class_name = configs.name_of(layer), layer.get("class_name")
-    if name not in children:
-        classes = ((n, traced.layers[i].class_name) for n, i in children.items())
-        name = next((n for n, its_class in classes if its_class == class_name), "")
-    return children.pop(name, None)
 
 
 def variables(
@@ -68,21 +56,20 @@ def variables(
 def vocabularies(
     traced: TracedFunctions, by_path: Mapping[str, Vocabulary]
 ) -> dict[int, Vocabulary]:
-    """Return the vocabularies of lookup layers by the layers' numbers."""
-    return {_number(traced, path): vocabulary for path, vocabulary in by_path.items()}
+    """Return the vocabularies of lookup layers by the layers' numbers.
 
-
-def _number(traced: TracedFunctions, path: str) -> int:
-    """Return the number of the layer at a path of names and attributes, or -1."""
-    number, rest = 0, path
-    while rest and number in traced.layers:
-        children = by_name(traced, number) | dict(traced.layers[number].children)
-        edges = [
-            edge for edge in children if edge and f"{rest}/".startswith(f"{edge}/")
-        ]
-        edge = max(edges, key=len, default=rest)
-        number, rest = children.get(edge, -1), rest[len(edge) :].lstrip("/")
-    return number
+    Their paths consist of names and attributes.
+    """
+    by_number = {}
+    for path, vocabulary in by_path.items():
+        number, rest = 0, path
+        while rest and number in traced.layers:
+            children = by_name(traced, number) | dict(traced.layers[number].children)
+            edges = [e for e in children if e and f"{rest}/".startswith(f"{e}/")]
+            edge = max(edges, key=len, default=rest)
+            number, rest = children.get(edge, -1), rest[len(edge) :].lstrip("/")
+        by_number[number] = vocabulary
+    return by_number
 
 
 def reads_in_training(layer: TracedLayer) -> frozenset[int]:
@@ -207,7 +194,11 @@ def for_inference(
     if called is None:
         called = Arguments(min(by_count.keys() - {0}, default=0), 0)
     tensors, first = called
-    masked = [t for t in by_count.get(tensors + 1, ()) if takes_mask(t)]
+    masked = [
+        trace
+        for trace in by_count.get(tensors + 1, ())
+        if tensors and specs(trace.inputs)[-1].name == "mask"
+    ]
     taken = by_count.get(tensors) or masked
     alike = [trace for trace in taken if _first(trace) == first]
     budget.work(budget.ITEM * len(taken) * len(traces))
@@ -238,12 +229,6 @@ def _first(trace: ConcreteFunction) -> int | list[str]:
     args, _ = trace.inputs
     first = args[0] if args else None
     return sorted(first) if isinstance(first, dict) else len(specs(first))
-
-
-def takes_mask(trace: ConcreteFunction) -> bool:
-    """Return whether the last tensor that a trace takes is a mask."""
-    tensors = specs(trace.inputs)
-    return len(tensors) > 1 and tensors[-1].name == "mask"
 
 
 def general_specs(traces: Sequence[ConcreteFunction]) -> list[TensorSpec]:

@@ -55,7 +55,8 @@ def trained(
         return trace, first, False
     bodies = _bodies(traced, other_trace.function)
     ops = {node.op for body in bodies for node in body.values()}
-    moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
+    holds_statistics = not {*ir.variables_in(first[0])} <= {*layer.trainable}
+    moves = bool(ops & ASSIGNMENTS) and holds_statistics
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
@@ -123,15 +124,6 @@ def _functions(node: Node) -> Sequence[str]:
     return branches(node) if node.op in CONDITIONS + CASES else ()
 
 
-def _holds_statistics(layer: TracedLayer, first: ir.Followed) -> bool:
-    """Return whether ops read a variable of a layer that is not trained."""
-    values = [value for step in first[0] for value in ir.inputs_of(step)]
-    variables = {
-        value.variable for value in values if isinstance(value, ir.VariableRef)
-    }
-    return not variables <= {*layer.trainable}
-
-
 def _alike(first: ir.Followed, other: ir.Followed) -> bool:
     """Return whether two functions have the same outputs but for dropout and noise."""
     (steps, outputs), (others, other_outputs) = first, other
@@ -147,24 +139,14 @@ def _alike(first: ir.Followed, other: ir.Followed) -> bool:
                 return False
             continue
         step, other_step = steps[value.step], others[other_value.step]
-        if value.position != other_value.position or not _same_operation(
-            step, other_step
+        taken, other_taken = ir.inputs_of(step), ir.inputs_of(other_step)
+        if not ir.same(
+            [ir.operation(step), value.position, len(taken)],
+            [ir.operation(other_step), other_value.position, len(other_taken)],
         ):
             return False
-        before[pair] = zip(ir.inputs_of(step), ir.inputs_of(other_step), strict=True)
+        before[pair] = zip(taken, other_taken, strict=True)
     return True
-
-
-def _same_operation(step: ir.Step, other: ir.Step) -> bool:
-    if len(ir.inputs_of(step)) != len(ir.inputs_of(other)):
-        return False
-    if isinstance(step, ir.OpStep) and isinstance(other, ir.OpStep):
-        return step.op == other.op and ir.same(step.attributes, other.attributes)
-    return (
-        isinstance(step, ir.CallStep)
-        and isinstance(other, ir.CallStep)
-        and step.spec is other.spec
-    )
 
 
 def _undisturbed(value: ir.Value, steps: Sequence[ir.Step]) -> ir.Value:

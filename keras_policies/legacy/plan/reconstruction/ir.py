@@ -153,6 +153,12 @@ def inputs_of(step: Step) -> list[Value]:
     return values_in([step.argument, dict(step.kwargs)])
 
 
+def variables_in(steps: Sequence[Step]) -> list[int]:
+    """Return the numbers of the variables that some steps take, once each."""
+    values = (value for step in steps for value in inputs_of(step))
+    return [*dict.fromkeys(v.variable for v in values if isinstance(v, VariableRef))]
+
+
 def op_of(value: Value, steps: Sequence[Step]) -> OpStep | None:
     """Return the op that makes a value, or None."""
     step = steps[value.step] if isinstance(value, StepOutput) else None
@@ -180,15 +186,20 @@ def same(first: Any, second: Any) -> bool:
     return bool(_comparable(first) == _comparable(second))
 
 
+def operation(step: Step) -> Any:
+    """Return what a step does with its inputs, for `same`."""
+    return [step.op, step.attributes] if isinstance(step, OpStep) else id(step.spec)
+
+
 def _comparable(a: Any) -> Any:
     if isinstance(a, Constant):
         return Constant, _comparable(a.value)
     if isinstance(a, np.ndarray):
         return a.dtype, a.shape, a.tolist() if a.dtype == object else a.tobytes()
     if isinstance(a, OpStep):
-        return _comparable([a.op, a.inputs, a.attributes])
+        return _comparable([operation(a), a.inputs])
     if isinstance(a, CallStep):
-        return _comparable([id(a.spec), a.argument, a.kwargs])
+        return _comparable([operation(a), a.argument, a.kwargs])
     if isinstance(a, Mapping):
         return {key: _comparable(value) for key, value in a.items()}
     return [*map(_comparable, a)] if isinstance(a, list | tuple) else (type(a), a)

@@ -6,8 +6,9 @@
 Source: tensorflow/core/kernels/lookup_table_op.cc.
 """
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,7 @@ OTHER_WORDS = "[UNK]"  # stands for those that are not in a vocabulary
 class Tables:
     """The lookup layers that replace the tables of a file.
 
-    Args:
-        traced: has the content of the tables.
-        keeps_texts: whether results that are texts are looked up; otherwise they are
-            the numbers that the texts belong to.
+    If it does not keep texts, those are the numbers that they belong to.
     """
 
     def __init__(self, traced: TracedFunctions, *, keeps_texts: bool) -> None:
@@ -49,12 +47,8 @@ class Tables:
     def look_up(
         self, node: Node, inputs: Sequence[ir.Value], steps: ir.Steps
     ) -> ir.Value | None:
-        """Add the steps of a look-up; return its value, None for any other node.
-
-        Raises:
-            LegacyModelError: if it uses a table whose content is not in the file.
-        """
-        emit = _Emitter(node, steps, self._spec_of)
+        """Add the steps of a look-up; return its value, None for any other node."""
+        emit = _Emitter(node, steps, self._specs)
         if node.op.startswith(SIZE):
             return ir.Constant(np.int64(len(self._table(inputs[0]).keys)))
         if node.op.startswith(FIND):
@@ -76,11 +70,6 @@ class Tables:
     def numbered(self, inputs: list[ir.Value]) -> list[ir.Value]:
         """Return the inputs of another op, texts as their positions if not kept."""
         return inputs if self._keeps_texts else [*map(_numbered, inputs)]
-
-    def _spec_of(self, name: str, class_name: str, config: Config) -> ir.LayerSpec:
-        """Return the layer of a config, the same one for an equal config."""
-        key = class_name, repr(config)
-        return self._specs.setdefault(key, ir.LayerSpec(name, class_name, config))
 
     def _table(self, value: ir.Value) -> Table:
         table = None
@@ -142,28 +131,23 @@ class Tables:
         )
 
 
+@dataclasses.dataclass(frozen=True)
 class _Emitter:
     """Adds the steps of one node."""
 
-    def __init__(
-        self,
-        node: Node,
-        steps: ir.Steps,
-        spec_of: Callable[[str, str, Config], ir.LayerSpec],
-    ) -> None:
-        self.node, self.steps, self._spec_of = node, steps, spec_of
+    node: Node
+    steps: ir.Steps
+    specs: dict[tuple[str, str], ir.LayerSpec]  # equal configs are one layer
 
     def op(self, op: str, *inputs: ir.Value) -> ir.StepOutput:
         return self.steps.op(self.node.name, op, *inputs)
 
     def call(self, class_name: str, config: Config, value: ir.Value) -> ir.StepOutput:
-        scopes = [
-            n for n in self.node.name.split("/")[:-1] if not n.startswith(OF_TABLES)
-        ]
-        name = scopes[-1] if scopes else NAMES[class_name]
-        return self.steps.add(
-            ir.CallStep(self._spec_of(name, class_name, config), value)
-        )
+        *scopes, _ = self.node.name.split("/")
+        named = (name for name in scopes[::-1] if not name.startswith(OF_TABLES))
+        spec = ir.LayerSpec(next(named, NAMES[class_name]), class_name, config)
+        spec = self.specs.setdefault((class_name, repr(config)), spec)
+        return self.steps.add(ir.CallStep(spec, value))
 
     def at(self, numbers: ir.Value, values: Array) -> ir.StepOutput:
         """Return the values at some positions."""
@@ -246,12 +230,8 @@ def _masked(emit: _Emitter, *inputs: ir.Value) -> ir.Value | None:
     mask, lookup = (emit.lookup(step.inputs[0]) for step in (is_mask, moved))
     if mask is None or lookup is None or mask.argument != lookup.argument:
         return None
-    constants = [
-        ir.constant(inputs[1]),
-        ir.constant(is_mask.inputs[1]),
-        ir.constant(moved.inputs[1]),
-    ]
-    if constants != [0, 1, 1]:
+    constants = inputs[1], is_mask.inputs[1], moved.inputs[1]
+    if [*map(ir.constant, constants)] != [0, 1, 1]:
         return None
     (token,) = mask.spec.config["vocabulary"]
     config = {**lookup.spec.config, "mask_token": token}

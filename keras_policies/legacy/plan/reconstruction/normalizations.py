@@ -20,7 +20,6 @@ from keras_policies.legacy.base.traced_functions import (
     CALLS,
     ConcreteFunction,
     Function,
-    Output,
     TracedFunctions,
     TracedLayer,
 )
@@ -157,12 +156,18 @@ def _assigned(
     """Yield the variables that a trace assigns, with their values after it."""
     function, captures = _inner(traced, trace)
     captured = dict(zip(function.arguments[-len(captures) :], captures, strict=True))
-    for node in function.nodes.values():
-        if node.op in ASSIGNMENTS and node.inputs[0].node in captured:
-            sign, stays = ASSIGNMENTS[node.op]
-            number = captured[node.inputs[0].node]
-            value = _value(traced, function, captures, node.inputs[1], x)
-            yield number, stays * old[number] + sign * value
+    nodes = [
+        node
+        for node in function.nodes.values()
+        if node.op in ASSIGNMENTS and node.inputs[0].node in captured
+    ]
+    values = tuple(node.inputs[1] for node in nodes)
+    inside = dataclasses.replace(function, outputs=values)
+    traced = dataclasses.replace(traced, functions={**traced.functions, "": inside})
+    results = Interpreter(traced).run(ConcreteFunction("", (), (), captures), [x])
+    for node, value in zip(nodes, results, strict=True):
+        (sign, stays), number = ASSIGNMENTS[node.op], captured[node.inputs[0].node]
+        yield number, stays * old[number] + sign * value
 
 
 def _inner(
@@ -179,19 +184,3 @@ def _inner(
     inner = traced.functions[str(calls[0].attributes.get("f"))]
     names = [output.node for output in calls[0].inputs]
     return inner, tuple(captured[name] for name in names if name in captured)
-
-
-def _value(
-    traced: TracedFunctions,
-    function: Function,
-    captures: tuple[int, ...],
-    output: Output,
-    x: Array,
-) -> Array:
-    """Return a tensor inside a function."""
-    name = f"{function.name}/{output.node}"
-    inside = dataclasses.replace(function, name=name, outputs=(output,))
-    functions = {**traced.functions, name: inside}
-    traced = dataclasses.replace(traced, functions=functions)
-    (value,) = Interpreter(traced).run(ConcreteFunction(name, (), (), captures), [x])
-    return np.asarray(value)

@@ -161,17 +161,14 @@ def layer_weights(
     steps: Sequence[ir.Step], variables: Mapping[int, LegacyWeight]
 ) -> dict[str, tuple[LegacyWeight, ...]]:
     """Return the weights of the layers that some steps call, by the names of these."""
-    items = layers_called(steps).items()
-    return {name: tuple(_weights(spec, variables)) for name, spec in items}
 
+    def weight(path: str, number: int, shape: tuple[int, ...] | None) -> LegacyWeight:
+        shape = variables[number].shape if shape is None else shape
+        new = {"path": path, "shape": shape, "number": number}
+        return dataclasses.replace(variables[number], **new)
 
-def _weights(
-    spec: ir.LayerSpec, variables: Mapping[int, LegacyWeight]
-) -> Iterator[LegacyWeight]:
-    for path, number, shape in spec.weights:
-        weight = variables[number]
-        shape = weight.shape if shape is None else shape
-        yield dataclasses.replace(weight, path=path, shape=shape, number=number)
+    specs = layers_called(steps).items()
+    return {name: tuple(weight(*w) for w in spec.weights) for name, spec in specs}
 
 
 def output_texts(program: Program) -> Iterator[str]:
@@ -194,11 +191,10 @@ def nests(
     ]
     if not is_model:
         return tensors, [*outputs]
-    structure = concrete_functions.unflatten(trace.inputs, iter(tensors))
+    starts = inputs(concrete_functions.unflatten(trace.inputs, iter(tensors)), tensors)
     if not trace.inputs[0] and len(outputs) == 1:  # the only output of a signature
-        return inputs(structure, tensors), [*outputs]
-    ends = concrete_functions.unflatten(trace.outputs, iter(outputs))
-    return inputs(structure, tensors), ends
+        return starts, [*outputs]
+    return starts, concrete_functions.unflatten(trace.outputs, iter(outputs))
 
 
 def inputs(arguments: ir.Nest, values: Sequence[ir.Value]) -> ir.Nest:

@@ -3,7 +3,7 @@
 import collections
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints
@@ -13,12 +13,17 @@ from keras_policies.legacy.base.errors import (
     attempt,
     located,
 )
-from keras_policies.legacy.base.model import LegacyModel, Vocabulary
+from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.programs import Program
-from keras_policies.legacy.base.traced_functions import ConcreteFunction, TracedLayer
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
+    TracedFunctions,
+    TracedLayer,
+)
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan.graph import Arguments
+from keras_policies.legacy.plan.layers import traced_layer
 from keras_policies.legacy.plan.rebuilder import Rebuilder
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
@@ -42,32 +47,18 @@ FUNCTIONAL = "Functional"
 # Layers that consist of one op: following their steps loses nothing.
 OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
 Converted = tuple[Config, Report]
-# Returns the config of a layer; None if its class is missing and it cannot be rebuilt.
-# It is given the options, the rebuilder, the layer's number, and the path of the model
-# around it.
-Convert = Callable[[Config, Options, Rebuilder, int | None, str], Converted | None]
 
 
 class Reconstructor(Rebuilder):
-    """Converts the layers of a file whose classes are missing.
+    """Converts the layers of a file whose classes are missing."""
 
-    Args:
-        legacy: a file with `traced` functions.
-        options: of the conversion.
-        convert: converts any layer.
-    """
-
-    def __init__(self, legacy: LegacyModel, options: Options, convert: Convert) -> None:
-        traced = legacy.traced
-        if traced is None:
-            raise ValueError("a file without traced functions")
+    def __init__(self, traced: TracedFunctions, options: Options) -> None:
         self._options = options
-        self._convert = convert
         self._frozen = Frozen(traced)
         self.traced = dataclasses.replace(traced, variables=self._frozen.variables)
         self._layers, self._regularizers = Layers(traced), Regularizers(traced)
-        self._vocabularies = concrete_functions.vocabularies(
-            traced, legacy.vocabularies
+        self.vocabularies = concrete_functions.vocabularies(
+            traced, options.vocabularies
         )
         self._limit = Limit(limits.NODES, "nodes in its traced functions")
         self._tables = Tables(traced, keeps_texts=options.keeps_texts)
@@ -78,46 +69,35 @@ class Reconstructor(Rebuilder):
         self._path = ""  # of the last one
         self._opened: set[int] = set()  # layers that are not called, but followed
 
-    def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
+    def inner(
+        self, number: int, layers: Sequence[Config]
+    ) -> Iterator[tuple[Config, int | None]]:
         children = concrete_functions.by_name(self.traced, number)
-        return [
-            concrete_functions.pop_layer(self.traced, children, layer)
-            if isinstance(layer, dict)
-            else None
-            for layer in layers
-        ]
+        for layer in layers:
+            is_config = isinstance(layer, dict)
+            child = (
+                children.pop(self._name(layer, children), None) if is_config else None
+            )
+            if child is None or configs.own_name(layer):
+                yield layer, child
+            else:
+                yield {**layer, "name": self.traced.layers[child].name}, child
 
-    def with_name(self, layer: Config, number: int | None) -> Config:
-        if number is None or configs.own_name(layer):
-            return layer
-        return {**layer, "name": self.traced.layers[number].name}
+    def _name(self, layer: Config, children: Mapping[str, int]) -> str:
+        """Return the name of a layer; one without a config is found by its class."""
+        name, layers = configs.name_of(layer), self.traced.layers
+        same = (
+            each
+            for each, number in children.items()
+            if layers[number].class_name == layer.get("class_name")
+        )
+        return name if name in children else next(same, "")
 
     def called_on(self, number: int) -> list[tuple[int | None, ...]]:
-        every = [
-            concrete_functions.specs(t.inputs)
-            for t in self.traced.layers[number].traces
-        ]
+        traces = self.traced.layers[number].traces
+        every = [concrete_functions.specs(trace.inputs) for trace in traces]
         shapes = [specs[0].shape for specs in every if len(specs) == 1]
         return [shape for shape in shapes if shape is not None]
-
-    def variables(self, number: int) -> tuple[int, ...]:
-        return self.traced.layers[number].variables
-
-    def with_vocabulary(self, options: Options, number: int, path: str) -> Options:
-        learned = self._vocabularies.get(number)
-        if learned is None:
-            return options
-        vocabularies = {**options.vocabularies, path: learned}
-        return dataclasses.replace(options, vocabularies=vocabularies)
-
-    def try_reconstruct(
-        self, written: Config, number: int, path: str, called: Arguments | None
-    ) -> Converted | None:
-        with attempt(LegacyModelError):
-            result = self.reconstruct(written, number, path, called)
-            if result and not (result[1].is_lacking or result[1].without_vocabulary):
-                return result
-        return None
 
     def reconstruct(
         self, written: Config, number: int, path: str, called: Arguments | None
@@ -259,7 +239,9 @@ class Reconstructor(Rebuilder):
             outputs += losses.activity_losses(
                 tracing, layer.activity_regularizer, activities
             )
-        outputs += self._custom_regularizers(tracing)
+        # The regularizers that no stock regularizer can replace.
+        for one in self._regularizers.others(ir.variables_in(tracing.steps)):
+            outputs += tracing.follow(one.function, [ir.VariableRef(*one.captures)])
         return self._frozen.thawed(tracing.steps), outputs
 
     def _shared(self, steps: Sequence[ir.Step]) -> set[int]:
@@ -268,16 +250,9 @@ class Reconstructor(Rebuilder):
         Their own steps are followed: each layer would train a copy otherwise.
         """
         layers = self.traced.layers
-        taken = [value for step in steps for value in ir.inputs_of(step)]
-        parts = {
-            step.spec.number: step.spec
-            for step in steps
-            if isinstance(step, ir.CallStep)
-        }
+        parts = {s.spec.number: s.spec for s in steps if isinstance(s, ir.CallStep)}
         called = [n for n in parts if n is not None]
-        count = collections.Counter(
-            v.variable for v in {*taken} if isinstance(v, ir.VariableRef)
-        )
+        count = collections.Counter(ir.variables_in(steps))
         count.update(variable for n in called for variable in layers[n].trainable)
         return {
             n
@@ -285,20 +260,6 @@ class Reconstructor(Rebuilder):
             if any(count[variable] > 1 for variable in layers[n].trainable)
             and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
         }
-
-    def _custom_regularizers(self, tracing: Tracing) -> list[ir.Value]:
-        """Return the losses of regularizers that no stock regularizer can replace."""
-        values = [value for step in tracing.steps for value in ir.inputs_of(step)]
-        numbers = dict.fromkeys(
-            v.variable for v in values if isinstance(v, ir.VariableRef)
-        )
-        return [
-            loss
-            for trace in self._regularizers.others([*numbers])
-            for loss in tracing.follow(
-                trace.function, [ir.VariableRef(*trace.captures)]
-            )
-        ]
 
     def _captured(self, number: int) -> ir.Value:
         if number in self.traced.variables:
@@ -352,7 +313,7 @@ class Reconstructor(Rebuilder):
             layer = self.traced.layers[number]
             config = {**layer.config, "name": name} if layer.has_config else None
             written = {"class_name": layer.class_name, "name": name, "config": config}
-            self._converted[key] = self._convert(
+            self._converted[key] = traced_layer(
                 written, self._options, self, number, prefix
             )
         return self._converted[key]
@@ -369,7 +330,7 @@ class Reconstructor(Rebuilder):
             )
             config = {**spec.config, "name": name}
             written = {"class_name": spec.class_name, "name": name, "config": config}
-            converted = self._convert(written, options, self, None, prefix)
+            converted = traced_layer(written, options, self, None, prefix)
         if converted is None:
             raise LegacyModelError(f"the layer {name!r} in it cannot be rebuilt.")
         variables = tuple(number for _, number, _ in spec.weights)
