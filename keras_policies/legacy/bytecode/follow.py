@@ -51,16 +51,9 @@ def follow(
     defaults: Sequence[Any] = (),
     closure: Sequence[Any] = (),
 ) -> Program:
-    """Return the program of a function that is called on the input of its layer.
+    """Return the program of a function whose first parameter is the layer's input.
 
-    Args:
-        code: the function; its first parameter is the input.
-        arguments: plain values for other parameters, by name.
-        defaults: plain values for its last parameters.
-        closure: plain values for its free variables.
-
-    Raises:
-        LegacyModelError: naming the first thing that is not understood.
+    `arguments` are the others, by name. An error names what is not understood.
     """
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
@@ -169,10 +162,7 @@ class Follower(machine.Follower):
 def bound(
     function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the local variables with which a call begins; ValueError if it does not.
-
-    Names of arguments can be reused, so a parameter that is missing is named.
-    """
+    """Return the local variables at the start of a call."""
     code = function.code
     if code.has_rest:
         raise NotUnderstoodError("a generator, or a function with * or ** parameters")

@@ -38,13 +38,7 @@ class Follower(Protocol):
 
 
 class Frame:
-    """One call of a function: its variables, its stack, and where it is.
-
-    Args:
-        follower: what the calls of all functions share.
-        function: the one that is called.
-        local: its parameters.
-    """
+    """One call of a function: its variables, its stack, and where it is."""
 
     def __init__(
         self, follower: Follower, function: Function, local: Mapping[str, Any]

@@ -76,16 +76,7 @@ NUMPY_FUNCTIONS = {
     *("squeeze", "std", "subtract", "sum", "tan", "tanh", "transpose", "var"),
 }
 MATH_FUNCTIONS = (
-    "ceil",
-    "cos",
-    "exp",
-    "floor",
-    "log",
-    "log10",
-    "pow",
-    "sin",
-    "sqrt",
-    "tan",
+    *("ceil", "cos", "exp", "floor", "log", "log10", "pow", "sin", "sqrt", "tan"),
 )
 
 
@@ -116,9 +107,8 @@ def binary(symbol: str, x: Any, y: Any) -> Any:
 
 
 def _is_integer(value: Any) -> bool:
-    if is_value(value):
-        return is_integer_dtype(dtype_of(value))
-    return isinstance(value, int)
+    is_int = isinstance(value, int)
+    return is_integer_dtype(dtype_of(value)) if is_value(value) else is_int
 
 
 def _numbers(value: Any) -> Any:
@@ -216,9 +206,7 @@ def method(value: Any, name: str) -> Any:
 
 
 def _length(value: Any) -> int:
-    if is_tensor(value):
-        return converters.integer(value.shape[0])
-    return len(value)
+    return converters.integer(value.shape[0]) if is_tensor(value) else len(value)
 
 
 def _range(*bounds: int) -> tuple[int, ...]:

@@ -127,13 +127,9 @@ REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 def stock_arguments(
     class_name: str, written: str, config: Config, path: str
 ) -> Converting[Config]:
-    """Return the arguments, or raise LegacyModelError if Keras 3 refuses one.
+    """Return the arguments for a class of Keras 3; `written` is its name in the file.
 
-    Args:
-        class_name: the class in Keras 3, whose rows are used.
-        written: the class as the file names it, which a user can pass.
-        config: the arguments as written.
-        path: of the layer.
+    Raises LegacyModelError if Keras 3 refuses one.
     """
     if written in WITHOUT_SETTINGS and "units" not in config:
         raise LegacyModelError(
@@ -160,16 +156,9 @@ def stock_arguments(
 def subclass_arguments(
     base: str, named: Container[str], config: Config, path: str
 ) -> Converting[Config]:
-    """Return the arguments of a user's class.
+    """Return the arguments of a user's class, whose constructor names some.
 
-    Those that its constructor does not name reach the class of Keras that it derives
-    from, which refuses what Keras 3 dropped.
-
-    Args:
-        base: the class of Keras.
-        named: the arguments that the constructor names.
-        config: the arguments as written.
-        path: of the layer.
+    The others reach its base, a class of Keras, which refuses what Keras 3 dropped.
     """
     yield _left_out(base, config, path)
     renamed, dropped = RENAMED.get(base, {}), DROPPED.get(base, {})

@@ -54,27 +54,19 @@ def only_for_losses(config: Config) -> set[str]:
     written = [layer for layer in config["layers"] if isinstance(layer, dict)]
     if not any(layer["class_name"] in ADDED for layer in written):
         return set()
-    layers = {name_of(layer): layer for layer in config["layers"]}
     graph = _Graph(config)
-
-    def taken(nest: Nest) -> list[str]:
-        return [name for name, _ in graph.calls(nest) if name in layers]
-
-    ends = taken([config["input_layers"], config["output_layers"]])
-    nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
-    return {*layers} - {*walks.reachable(ends, lambda name: taken(nodes[name]))}
+    ends = graph.calls([config["input_layers"], config["output_layers"]])
+    names = (name for name, _ in ends)
+    return graph.names - {*walks.reachable(names, lambda n: graph.taken.get(n, ()))}
 
 
 def after(config: Config, first: set[str]) -> set[str]:
     """Return the layers of a model that take what some of its layers lead to."""
-    layers = {name_of(layer): layer for layer in config["layers"]}
     if "input_layers" not in config:
-        return {*itertools.dropwhile(lambda name: name not in first, layers)} - first
-    graph = _Graph(config)
-    nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
-    taken = {name: {of for of, _ in graph.calls(nodes[name])} for name in layers}
-    found: set[str] = set()
-    while more := {n for n in layers if taken[n] & (first | found)} - found:
+        names = map(name_of, config["layers"])
+        return {*itertools.dropwhile(lambda name: name not in first, names)} - first
+    taken, found = _Graph(config).taken, set[str]()
+    while more := {n for n in taken if taken[n] & (first | found)} - found:
         found |= more
     return found
 
@@ -132,11 +124,8 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
 
 def arguments(config: Config) -> list[Arguments | None]:
     """Return what each layer of a model is called on, if that is known."""
-    names = {name_of(layer) for layer in config["layers"] if isinstance(layer, dict)}
-    calls = (
-        layer.get("inbound_nodes") if isinstance(layer, dict) else None
-        for layer in config["layers"]
-    )
+    layers = [x if isinstance(x, dict) else {} for x in config["layers"]]
+    names, calls = {*map(name_of, layers)}, (x.get("inbound_nodes") for x in layers)
     return [_arguments(nodes[0], names) if nodes else None for nodes in calls]
 
 
@@ -214,9 +203,11 @@ class _Graph:
         # The number of each layer's first call is the lowest that anything refers to: a
         # call is not in the file if nothing takes its output.
         self.first_call: dict[str, int] = {}
-        nodes = [layer.get("inbound_nodes") for layer in config["layers"]]
-        for name, node in self.calls([nodes, config["output_layers"]]):
+        nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
+        for name, node in self.calls([[*nodes.values()], config["output_layers"]]):
             self.first_call[name] = min(node, self.first_call.get(name, node))
+        # Those whose outputs each layer takes.
+        self.taken = {n: {of for of, _ in self.calls(nodes[n])} for n in nodes}
 
     def calls(self, nest: Nest) -> Iterator[tuple[str, int]]:
         """Yield `(layer, node index)` of each tensor in a nest, and in its kwargs."""

@@ -61,10 +61,8 @@ class Plan:
         """
         written = [*self.report.dtypes.values(), *self.legacy.inner_policies.values()]
         names = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
-        for dtype in written:
-            names |= set(
-                map(str, policies.compute_dtypes(self.options.policy_of(dtype)))
-            )
+        for now in map(self.options.policy_of, written):
+            names |= {*map(str, policies.compute_dtypes(now))}
         return names if self.legacy.records_policies else names | {"float16"}
 
     @property
@@ -172,13 +170,11 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     traced = legacy.traced if options.reconstructs else None
     if traced is None or 0 not in traced.layers:
         if options.signature is not None:
+            reason = f"{hints.REFUSE} leaves its functions unread."
+            if legacy.traced is None:
+                reason = "the file holds no functions; only a SavedModel does."
             raise LegacyModelError(
-                f"the signature {options.signature!r} was asked for, but "
-                + (
-                    "the file holds no functions; only a SavedModel does."
-                    if legacy.traced is None
-                    else f"{hints.REFUSE} leaves its functions unread."
-                ),
+                f"the signature {options.signature!r} was asked for, but {reason}",
                 "Leave the signature out.",
                 code="KP109",
             )

@@ -80,13 +80,8 @@ def _linear(join: Config, tensor: list[Any]) -> Config:
     """Return a layer of the same name that hands a tensor on."""
     kept = {key: value for key, value in join["config"].items() if key != "axis"}
     config = {**kept, "activation": "linear"}
-    nodes = [[tensor]]
-    return {
-        **join,
-        "class_name": "Activation",
-        "config": config,
-        "inbound_nodes": nodes,
-    }
+    called = {"config": config, "inbound_nodes": [[tensor]]}
+    return {**join, "class_name": "Activation", **called}
 
 
 def _is_in_order(name: str, joined: Sequence[Any], parts: Sequence[Any]) -> bool:
@@ -142,14 +137,10 @@ def _is_by_row(layer: Config) -> bool:
     """
     name, config = str(layer.get("class_name")), layer.get("config") or {}
     config = config if isinstance(config, dict) else {}  # a Sequential's list
-    is_stock = keras_names.is_class(
-        "keras.layers", classes.RENAMED_CLASSES.get(name, name)
-    )
-    axes = [
-        n
-        for key in AXES
-        for n in np.ravel(-1 if config.get(key) is None else config[key]).tolist()
-    ]
+    renamed = classes.RENAMED_CLASSES.get(name, name)
+    is_stock = keras_names.is_class("keras.layers", renamed)
+    named = (config[key] for key in AXES if config.get(key) is not None)
+    axes = [n for each in named for n in np.ravel(each).tolist()]
     inner = [*inner_layers(layer), config.get("layer"), config.get("cell")]
     return (
         (is_stock or name in classes.GRAPHS)

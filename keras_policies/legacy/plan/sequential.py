@@ -52,11 +52,8 @@ def as_sequence(layers: list[Config]) -> list[Config]:
     if len(classes_of) < len(layers):
         return layers
     if classes_of == ["InputLayer"]:
-        name = f"{layers[0]['config']['name']}_output"
-        return [
-            *layers,
-            configs.keras_object("keras.layers", "Identity", {"name": name}),
-        ]
+        name = {"name": f"{layers[0]['config']['name']}_output"}
+        return [*layers, configs.keras_object(stock, "Identity", name)]
     if classes_of == ["InputLayer", "Embedding"]:
         shape = layers[0]["config"].get("batch_shape")
         if shape and [*shape] == [None, None]:
@@ -67,8 +64,8 @@ def as_sequence(layers: list[Config]) -> list[Config]:
 def _with_input(
     written: list[Config],
     layers: list[Config],
-    built: Any = None,
-    called_on: Shapes = (),
+    built: Any,
+    called_on: Shapes,
 ) -> list[Config]:
     """Return the layers of a Sequential, an InputLayer first if the shape is known.
 

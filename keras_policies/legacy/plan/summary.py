@@ -115,9 +115,7 @@ def summary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
         contradicted=tuple(p for p, r in rebuilt.items() if r.class_name in namesakes),
         unused=tuple(names[n].name for n in variables if n not in {*count, *read}),
-        copied=tuple(
-            names[n].name for n, times in count.items() if times > 1 and n in names
-        ),
+        copied=tuple(names[n].name for n in count if count[n] > 1 and n in names),
         depth=max(layer.steps for layer in rebuilt.values()),
         texts=tuple(text for layer in rebuilt.values() for text in layer.texts),
         trained_otherwise=tuple(p for p, layer in rebuilt.items() if layer.is_less),

@@ -27,9 +27,7 @@ from keras_policies.legacy.plan.reconstruction.layer_rules import ADDITIONS, lay
 class Frozen:
     """The variables of a model, and its constants that are weights.
 
-    Args:
-        traced: all functions of a file. Constants stay as they are if it has
-            variables, or Keras metadata.
+    Constants stay as they are if the file has variables, or Keras metadata.
     """
 
     def __init__(self, traced: TracedFunctions) -> None:

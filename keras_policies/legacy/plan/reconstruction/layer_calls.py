@@ -166,7 +166,8 @@ def _by_scopes(
 
 def _positions(matched: MatchedCall, graph: Subgraph) -> dict[Output, int]:
     """Return the positions of outputs in the results of a layer, as far as known."""
-    if len(matched.outputs) == 1 and not _has_states(matched.layer):
+    config = matched.layer.config.get("config", matched.layer.config)
+    if len(matched.outputs) == 1 and not config.get("return_state"):
         return {matched.outputs[0]: 0}
     positions = {}
     for output in matched.outputs:
@@ -179,7 +180,3 @@ def _positions(matched: MatchedCall, graph: Subgraph) -> dict[Output, int]:
         if node.name == output.node and node.op in CALLS:
             positions[output] = max(0, output.position - 1)
     return positions
-
-
-def _has_states(layer: TracedLayer) -> bool:
-    return bool(layer.config.get("config", layer.config).get("return_state"))

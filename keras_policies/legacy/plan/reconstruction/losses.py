@@ -43,11 +43,8 @@ def _added(steps: ir.Steps, outputs: ir.Nest, loss: ir.Value) -> ir.Nest:
     def op(op: str, *inputs: ir.Value, **attributes: object) -> ir.Value:
         return steps.op(f"loss_{op}", op, *inputs, **attributes)
 
-    flat = op(
-        "Reshape",
-        op("Cast", loss, DstT="float32"),
-        ir.Constant(np.array([-1], "int32")),
-    )
+    rows = ir.Constant(np.array([-1], "int32"))
+    flat = op("Reshape", op("Cast", loss, DstT="float32"), rows)
     total = op("Sum", flat, ir.Constant(np.array([0], "int32")), keep_dims=True)
     negative = op("StopGradient", op("Relu", op("Neg", total)))
     positive = op("AddV2", total, op("AddV2", negative, negative))
@@ -56,15 +53,9 @@ def _added(steps: ir.Steps, outputs: ir.Nest, loss: ir.Value) -> ir.Nest:
     added_loss = steps.add(ir.CallStep(spec, positive))
     total_loss = op("Reshape", added_loss, ir.Constant(np.zeros(0, "int32")))
     condition = op("Equal", total_loss, total_loss)
-    first: list[ir.Value] = []
-
-    def chosen(value: ir.Value) -> ir.Value:
-        if not first:
-            first.append(op("SelectV2", condition, value, value))
-            return first[0]
-        return value
-
-    return ir.mapped(chosen, outputs)
+    first, *others = ir.values_in(outputs)
+    values = iter([op("SelectV2", condition, first, first), *others])
+    return ir.mapped(lambda _: next(values), outputs)
 
 
 def is_supported(steps: Sequence[ir.Step], loss: ir.Value) -> bool:

@@ -43,7 +43,9 @@ def converted(
     below = f"{program.path}/" if program.path else ""
     if program.is_layer:
         below = program.path.removesuffix(program.name)
-    reports = [Report(missing_ops=tuple(_missing_ops(program, below)))]
+    ops = [step for step in program.steps if isinstance(step, ir.OpStep)]
+    missing = [(op.op, f"{below}{op.name}") for op in ops if op.op not in table.NODES]
+    reports = [Report(missing_ops=tuple(missing))]
     for name, spec in layers_called(program.steps).items():
         layers[name], inner_report = convert(spec, below, name)
         reports.append(inner_report)
@@ -65,13 +67,6 @@ def converted(
     config |= {"layers": layers, "is_called": False, "runs": runs}
     program_config = configs.keras_object(None, "Program", config, configs.PROGRAM)
     return program_config, joined([report, *reports])
-
-
-def _missing_ops(program: Program, below: str) -> Iterator[tuple[str, str]]:
-    """Yield the ops that have no counterpart, with their paths."""
-    for step in program.steps:
-        if isinstance(step, ir.OpStep) and step.op not in table.NODES:
-            yield step.op, f"{below}{step.name}"
 
 
 def with_one_layer(

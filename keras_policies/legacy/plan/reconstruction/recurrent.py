@@ -28,9 +28,7 @@ from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
 )
 
 OP = "_Recurrent"
-Match = tuple[
-    Layer, Config, list[ir.Value | LayerOutput]
-]  # with the results of the loop
+Match = tuple[Layer, Config, list[ir.Value | LayerOutput]]  # with the loop's results
 
 
 def results(loop: Loop) -> list[ir.Value] | None:
@@ -89,11 +87,8 @@ def _step(layer: Layer, config: Config) -> ir.OpStep:
 
 def _layers(loop: Loop) -> Iterator[Match]:
     """Yield the layers that compute what a loop does, with config and loop results."""
-    lists = [
-        i
-        for i, value in enumerate(loop.values)
-        if isinstance(value, ir.UnstackedTensor)
-    ]
+    values = enumerate(loop.values)
+    lists = [i for i, value in values if isinstance(value, ir.UnstackedTensor)]
     if len(lists) not in (1, 2) or not all(loop.stays[i] for i in lists):
         return
     variables = loop.weights()
@@ -139,8 +134,6 @@ def _roles(
         if len(kernel) != 2 or len(recurrent) != 2 or kernel[1] != recurrent[1]:
             continue
         units, width = recurrent
-        is_cell = (
-            units > 0 and width % units == 0 and width // units in recurrent_cells.CELLS
-        )
+        is_cell = units > 0 and width / units in recurrent_cells.CELLS
         if is_cell and all(shape in ((width,), (2, width)) for shape in bias):
             yield dict(zip(ROLES, order, strict=False))

@@ -162,10 +162,7 @@ FORMULA = 100  # about microseconds that numpy takes for small arrays
 class Probe:
     """The first rounds of a loop on random values.
 
-    Args:
-        x: the position of the rows in the loop.
-        mask: that of the rows of the mask, or None.
-        roles: the variables by their names in the cell.
+    `x` and `mask` are positions in the loop: of the rows, and of those of the mask.
     """
 
     def __init__(

@@ -28,11 +28,7 @@ def rewritten(
 
 
 class _Rewriting:
-    """The new steps of a layer.
-
-    Args:
-        tables: the Embeddings, by the variables that they hold.
-    """
+    """The new steps of a layer; `tables` are Embeddings by their variables."""
 
     def __init__(
         self, owner: Owner, arguments: Sequence[str], tables: dict[int, ir.LayerSpec]
