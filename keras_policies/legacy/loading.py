@@ -280,10 +280,7 @@ def rebuild(
 def _about_signature(
     problem: LegacyModelError, legacy: LegacyModel, signature: str | None
 ) -> LegacyModelError:
-    """Return an error about the model itself, with its other signatures as a remedy.
-
-    Greedy policies of agents come first, since they draw no random numbers.
-    """
+    """Return an error about the model that names its other signatures as a remedy."""
     if problem.layer != "" or legacy.traced is None:
         return problem
     names = {*legacy.traced.signatures} - {signature or SERVING}

@@ -199,10 +199,7 @@ class _LayerRun(Run):
         return self._zero
 
     def _number(self) -> Tensor:
-        """Return a tensor of numbers that depends on the inputs, which are texts.
-
-        Where layers of texts are cut off, it is the input in place of the first one.
-        """
+        """Return numbers that depend on the inputs, which are texts or were cut off."""
         steps = self.program.steps if self.built.texts else ()
         for step in steps:
             is_call = isinstance(step, ir.CallStep)

@@ -51,10 +51,7 @@ def follow(
     defaults: Sequence[Any] = (),
     closure: Sequence[Any] = (),
 ) -> Program:
-    """Return the program of a function whose first parameter is the layer's input.
-
-    `arguments` are the others, by name. An error names what is not understood.
-    """
+    """Return the program of a function; `arguments` are those behind the input."""
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
     plain = {name: values.plain(value) for name, value in arguments.items()}

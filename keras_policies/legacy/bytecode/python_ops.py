@@ -112,10 +112,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> Any:
-    """Return a value, or raise ValueError if it is not of numbers.
-
-    Numbers of Python without a limit would be computed for as long as they grow.
-    """
+    """Return a value if it is of numbers: Python's own may grow without limit."""
     if not is_tensor(value) and not has_dims(value):
         items = array(value) if isinstance(value, tuple) else value
         if not is_value(items) and np.asarray(items).dtype.kind not in NUMBERS:

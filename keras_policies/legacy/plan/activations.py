@@ -15,10 +15,7 @@ OF_KERAS_3 = "keras.activations."  # before a name that tf.keras gave another fu
 
 
 def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Config]:
-    """Return the activation of a name; a user's function comes before Keras's.
-
-    Layers that compute it get the `{"dtype": ...}` of the layer that has it.
-    """
+    """Return the activation of a name; layers that compute it get the `dtype`."""
     plain = name.removeprefix(OF_KERAS_3)
     if plain != name and plain in arguments.CHANGED_ACTIVATIONS:
         return plain
@@ -58,10 +55,7 @@ def _as_layers(name: str, dtype: Config) -> Config:
 
 
 def check_layers(layers: Iterable[tuple[str, str]]) -> None:
-    """Raise an error if Keras cannot read the layers that are activations.
-
-    They are given by their classes, with the paths of the layers that have them.
-    """
+    """Raise if Keras cannot read layers that are activations, `(class, path)` each."""
     for class_name, path in layers:
         if not _takes_layers():
             raise LegacyModelError(

@@ -127,10 +127,7 @@ REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 def stock_arguments(
     class_name: str, written: str, config: Config, path: str
 ) -> Converting[Config]:
-    """Return the arguments for a class of Keras 3; `written` is its name in the file.
-
-    Raises LegacyModelError if Keras 3 refuses one.
-    """
+    """Return the arguments; `written` is the class in the file. Some are refused."""
     if written in WITHOUT_SETTINGS and "units" not in config:
         raise LegacyModelError(
             f"its class is {written}, whose settings Keras 2.1.2 did not record.",
@@ -156,10 +153,7 @@ def stock_arguments(
 def subclass_arguments(
     base: str, named: Container[str], config: Config, path: str
 ) -> Converting[Config]:
-    """Return the arguments of a user's class, whose constructor names some.
-
-    The others reach its base, a class of Keras, which refuses what Keras 3 dropped.
-    """
+    """Return the arguments of a user's class; the base gets those it does not name."""
     yield _left_out(base, config, path)
     renamed, dropped = RENAMED.get(base, {}), DROPPED.get(base, {})
     converted = {}
@@ -174,10 +168,7 @@ def subclass_arguments(
 
 
 def both_ways(config: Config) -> Config:
-    """Return the config of a Bidirectional, with its second layer if it goes forwards.
-
-    Keras 3 makes that go backwards, whichever way the first one goes.
-    """
+    """Return the config of a Bidirectional whose second layer may go forwards."""
     layer: Config = config.get("layer") or {}
     inner: Config = layer.get("config") or {}
     if not inner.get("go_backwards"):

@@ -123,10 +123,7 @@ class KerasClass(NamedTuple):
         return self.registered_name is None
 
     def with_config(self, config: Config) -> Config:
-        """Return the dict from which Keras 3 makes an object of the class.
-
-        Keras ignores `written_as`, the name of the class in tf.keras.
-        """
+        """Return the dict that Keras deserializes; it ignores `written_as`."""
         serialized = keras_object(self.module, self.name, config, self.registered_name)
         return serialized | {"written_as": self.written_as}
 
@@ -137,10 +134,7 @@ def keras_class(
     is_graph: bool = False,
     namesakes: Container[str] = (),
 ) -> Converting[KerasClass]:
-    """Return the class in Keras 3, or raise LegacyModelError if there is none.
-
-    `namesakes` are classes that are not Keras's, though their names are.
-    """
+    """Return the class in Keras 3, which a class in `namesakes` is not."""
     custom = registered_name(name)
     if custom is not None:
         return KerasClass(None, custom, custom)

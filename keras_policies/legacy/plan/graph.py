@@ -79,11 +79,7 @@ def output_layers(config: Config) -> set[str]:
 
 
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
-    """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
-
-    `layers` are the converted configs of the layers in the legacy config, in its order;
-    those that are left out are empty.
-    """
+    """Return the graph of a Functional; layers that are left out are empty configs."""
     graph = _Graph(config)
     pairs = zip(config["layers"], layers, strict=True)
     graph.nested -= {name_of(legacy) for legacy, item in pairs if is_program(item)}
@@ -162,10 +158,7 @@ def _is_tensor(value: Nest, names: Container[str]) -> bool:
 
 
 def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
-    """Return the tensors in a nest, as in a config, each before those of its kwargs.
-
-    `names` are those of the layers.
-    """
+    """Return the tensors in a nest, each before those of its kwargs."""
     if _is_tensor(nest, names):
         kwargs: Config = nest[3] if len(nest) > 3 else {}
         from_kwargs = (tensors(kwargs[key], names) for key in sorted(kwargs or {}))

@@ -186,10 +186,7 @@ def _array(value: Any) -> Any:
 
 
 def arguments(config: Config, options: Options, path: str) -> Converting[Config]:
-    """Return the arguments of a Lambda layer of Keras 3, all but its dtype.
-
-    A function that the user gives under the layer's name replaces all of its functions.
-    """
+    """Return the arguments; a function given under the layer's name replaces all."""
     converted = {key: config[key] for key in KEPT if key in config}
     registered = classes.registered_name(str(config.get("name")))
     if registered is not None:

@@ -79,10 +79,7 @@ def traced_layer(
     number: int | None,
     prefix: str,
 ) -> tuple[Config, Report] | None:
-    """Return the config of a layer inside a rebuilt one, None if there is none.
-
-    `number` is that of the traced layer; None if the layer was found in a function.
-    """
+    """Return the config of a layer inside a rebuilt one, which may have a number."""
     place = _inside(options, prefix, rebuilder, number)
     converted, reported = report.collected(_converted_layer(written, place))
     return None if reported.is_lacking and number is not None else (converted, reported)
@@ -91,10 +88,7 @@ def traced_layer(
 def _converted_layer(
     written: Any, place: Place, called: graph.Arguments | None = None
 ) -> Converted:
-    """Return the config of a layer, or of a program if the layer's class is missing.
-
-    `called` is what the layer is called on, None if that is not known.
-    """
+    """Return the config of a layer, or of a program if its class is missing."""
     options, prefix, is_root, rebuilder, number = place
     if rebuilder is None:
         return (yield from _keras_layer(written, place))
@@ -218,10 +212,7 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
 
 
 def _frozen(layer: Config) -> Config:
-    """Return the config of a layer in a model that is not trained.
-
-    In tf.keras, such a layer was not trained either, whatever its own config says.
-    """
+    """Return the config of a layer in a frozen model: tf.keras froze it, too."""
     config: Any = layer.get("config")
     if not isinstance(config, dict):
         return layer
@@ -339,11 +330,7 @@ def _dtype(config: Config, options: Options, path: str) -> Converted:
 
 
 def _policy_argument(cls: KerasClass, policy: Any, config: Config) -> Any:
-    """Return a policy as the class takes it.
-
-    Keras cannot save a layer that is given a policy object, unless its class has a
-    `get_config` of its own.
-    """
+    """Return a policy; Keras cannot save the object for classes without get_config."""
     if isinstance(policy, str | dict) or getattr(policy, "is_deferred", False):
         return policy
     stock = getattr(keras.layers, cls.name, None) if cls.is_stock else None

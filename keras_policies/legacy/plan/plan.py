@@ -55,10 +55,7 @@ class Plan:
 
     @property
     def compute_dtypes(self) -> set[str]:
-        """The compute dtypes of the layers, in the file and now.
-
-        A file that records no policies may be that of a mixed_float16 model.
-        """
+        """The compute dtypes of the layers, float16 if the file records no policies."""
         written = [*self.report.dtypes.values(), *self.legacy.inner_policies.values()]
         names = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
         for now in map(self.options.policy_of, written):
@@ -163,10 +160,7 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
 
 
 def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
-    """Return the config and the report.
-
-    The functions of a model are only read if one of its classes is missing.
-    """
+    """Return config and report; functions are read only if a class is missing."""
     traced = legacy.traced if options.reconstructs else None
     if traced is None or 0 not in traced.layers:
         if options.signature is not None:
@@ -270,10 +264,7 @@ def _without(legacy: LegacyModel, paths: Sequence[str]) -> LegacyModel:
 
 
 def _training(legacy: LegacyModel) -> tuple[Training | None, tuple[str, ...]]:
-    """Return the `Training` of a model that was compiled or None, and what it lacks.
-
-    It is read even if nothing is to be compiled, because it helps to find the policy.
-    """
+    """Return the `Training`, which also helps to find the policy, and its gaps."""
     if not legacy.training_config:
         return None, ()
     try:

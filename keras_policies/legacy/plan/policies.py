@@ -47,10 +47,7 @@ def _written(dtype: Any) -> Written:
 
 
 def _deferred(name: str) -> PolicyLike:
-    """Return the `Policy` of a deferred name, or the name if Keras is not imported.
-
-    Without Keras nothing is built from a plan, so the name is enough.
-    """
+    """Return a deferred `Policy`, or its name where nothing can be built (no Keras)."""
     if not keras_names.is_imported():
         return name
     with warnings.catch_warnings():

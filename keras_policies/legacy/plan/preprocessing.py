@@ -115,10 +115,7 @@ def _in_order(tokens: Mapping[int, int | str], special: Sequence[Any]) -> list[A
 
 
 def idf_weights(learned: Vocabulary, size: int) -> list[float]:
-    """Return the inverse document frequencies of `size` tokens, with the special ones.
-
-    Weights after those belong to indices that no token has.
-    """
+    """Return the weights of the first `size` tokens; the others belong to no token."""
     weights = learned.weight("idf_weights", "idf")
     if weights is None or weights.ndim != 1 or len(weights) < size:
         raise LegacyModelError(
@@ -218,10 +215,7 @@ def _discretization(config: Config, learned: Vocabulary) -> Config:
 
 
 def _boundaries(summary: Array, bins: int) -> list[float]:
-    """Return the boundaries of bins, as `Discretization` computes them on loading.
-
-    `summary` has the shape (2, n): values, and how often each occurred.
-    """
+    """Return the boundaries of bins for `(values, how often each occurred)`."""
     values, counts = summary
     if len(values) < bins:
         return list(values[:-1].tolist())

@@ -25,10 +25,7 @@ AXES = "axis", "axes"
 
 
 def on_whole_batch(config: Config) -> tuple[Config, frozenset[str]]:
-    """Return the config of a Functional without parts of the batch.
-
-    Also returns the names of the layers that cut it, which have no calls any more.
-    """
+    """Return a config without parts of the batch, and the layers that cut it."""
     if not any(map(_joins_batch, config["layers"])):
         return config, frozenset()
     layers = {name_of(layer): layer for layer in config["layers"]}
@@ -108,10 +105,7 @@ def _sources(parts: Sequence[Any], layers: Mapping[str, Config]) -> list[Any] | 
 
 
 def _keeps_rows(cuts: Sequence[Config]) -> bool:
-    """Return whether the parts that Lambda layers cut are all rows, in their order.
-
-    That is tried for batches that leave each possible rest.
-    """
+    """Return whether parts of the batch are all rows in order, for each rest."""
     # Imported here: most models have no code.
     from keras_policies.legacy.bytecode import program as programs
     from keras_policies.legacy.plan import lambdas
@@ -131,10 +125,7 @@ def _keeps_rows(cuts: Sequence[Config]) -> bool:
 
 
 def _is_by_row(layer: Config) -> bool:
-    """Return whether a layer computes each row of the batch by itself.
-
-    Layers of Keras do, unless a setting names the batch axis, or they keep a state.
-    """
+    """Return whether a layer of Keras names no batch axis and keeps no state."""
     name, config = str(layer.get("class_name")), layer.get("config") or {}
     config = config if isinstance(config, dict) else {}  # a Sequential's list
     renamed = classes.RENAMED_CLASSES.get(name, name)

@@ -20,10 +20,7 @@ def converted(
     layers: list[Config],
     called_on: Shapes,
 ) -> Config:
-    """Return the config of a Sequential of converted layers.
-
-    `called_on` are the shapes that its traced functions take.
-    """
+    """Return a Sequential; `called_on` are the shapes that its functions take."""
     built = config.get("build_input_shape")
     layers = _with_input(config["layers"], layers, built, called_on)
     first = [layer["config"]["program"] for layer in layers[:2] if is_program(layer)]

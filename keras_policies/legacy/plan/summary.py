@@ -100,10 +100,7 @@ def _named(paths: Sequence[str], class_names: Mapping[str, str] | None = None) -
 def summary(
     report: Report, traced: TracedFunctions | None, namesakes: Container[str] = ()
 ) -> ReconstructionSummary:
-    """Return the summary of the layers of a file that were rebuilt.
-
-    `namesakes` are classes that are not Keras's in this file, though their names are.
-    """
+    """Return the summary of the rebuilt layers of a file."""
     rebuilt = report.reconstructions
     if traced is None or not rebuilt:
         return ReconstructionSummary()

@@ -131,10 +131,7 @@ def keras_objective(module: str, written: Any) -> str | Config:
 
 
 def without_outer_list(written: Any) -> Any:
-    """Return metrics without the list that 2.x puts around those of one output.
-
-    One metric, which was not in a list, is in one.
-    """
+    """Return metrics in one list, without that of 2.x around those of one output."""
     if isinstance(written, str) or is_config(written):
         return [written]
     if isinstance(written, list | tuple) and len(written) == 1:
@@ -260,10 +257,7 @@ def is_config(nest: Nest) -> bool:
 
 
 def unknown(kind: str, value: str | Config) -> str | None:
-    """Return the name of an object that neither Keras nor the user knows, or None.
-
-    `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
-    """
+    """Return the name of a loss or metric (`kind`) that nobody knows, or None."""
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
         return None if module is None or classes.is_in(module, name) else name

@@ -56,10 +56,7 @@ def variables(
 def vocabularies(
     traced: TracedFunctions, by_path: Mapping[str, Vocabulary]
 ) -> dict[int, Vocabulary]:
-    """Return the vocabularies of lookup layers by the layers' numbers.
-
-    Their paths consist of names and attributes.
-    """
+    """Return vocabularies by number of the layer; a path has names and attributes."""
     by_number = {}
     for path, vocabulary in by_path.items():
         number, rest = 0, path
@@ -73,10 +70,7 @@ def vocabularies(
 
 
 def reads_in_training(layer: TracedLayer) -> frozenset[int]:
-    """Return the variables that a layer reads in training.
-
-    BatchNormalization takes the statistics of the batch instead of the moving ones.
-    """
+    """Return the variables that a layer reads in training: no moving averages."""
     is_normalization = layer.class_name == "BatchNormalization"
     return frozenset(layer.trainable if is_normalization else layer.variables)
 
@@ -165,10 +159,7 @@ def is_tensors(nest: Nest) -> bool:
 
 
 def names(inputs: Nest) -> list[str]:
-    """Return the names of positional arguments, "" for an argument without one.
-
-    The spec of a tensor in a nest is named `states/0`, from 2.5 on `states_0`.
-    """
+    """Return the names of positional arguments; that of `states/0` is `states`."""
     args, _ = inputs
     return [_name(argument) for argument in args]
 
@@ -232,10 +223,7 @@ def _first(trace: ConcreteFunction) -> int | list[str]:
 
 
 def general_specs(traces: Sequence[ConcreteFunction]) -> list[TensorSpec]:
-    """Return the specs of traces, with None for each size that differs.
-
-    If a rank differs or is unknown, return the specs of the first trace.
-    """
+    """Return the specs of traces, None for each size that differs; ranks must agree."""
     all_specs = [specs(trace.inputs) for trace in traces]
     first, general = all_specs[0], []
     for same in zip(*all_specs, strict=True):

@@ -46,10 +46,7 @@ def trained(
     first: ir.Followed,
     follow: Callable[[ConcreteFunction], ir.Followed],
 ) -> tuple[ConcreteFunction, ir.Followed, bool]:
-    """Return the trace that a layer is rebuilt from, and its steps and outputs.
-
-    The third is whether something that the layer did in training is not converted.
-    """
+    """Return the trace to rebuild from, its steps, and whether training did more."""
     other_trace = twin(layer, trace)
     if other_trace is None:
         return trace, first, False

@@ -32,10 +32,7 @@ ValueOf = Callable[[Output], ir.Value]
 
 
 def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
-    """Return the call, and the position of each output in its results, or None.
-
-    `value` gives the value of an input.
-    """
+    """Return the call, and the position of each output in its results, or None."""
     spec, layer, added = matched.spec, matched.layer, losses(matched, graph)
     if _is_one_node(matched, graph):
         tensors = _tensors(graph.nodes[matched.nodes[0]].inputs, value)
@@ -85,10 +82,7 @@ def _is_one_node(matched: MatchedCall, graph: Subgraph) -> bool:
 
 
 def _tensors(inputs: Iterable[Output], value: ValueOf) -> list[ir.Value]:
-    """Return the tensors that a layer is called on, without those that it captured.
-
-    A lookup layer captured its table, and as a constant what it gives for other words.
-    """
+    """Return the tensors that a layer is called on, without those that it captured."""
     values = [value(output) for output in inputs]
     has_table = any(isinstance(item, ir.Resource) for item in values)
     of_table = ir.VariableRef | ir.Resource | ir.Constant

@@ -35,10 +35,7 @@ OTHER_WORDS = "[UNK]"  # stands for those that are not in a vocabulary
 
 
 class Tables:
-    """The lookup layers that replace the tables of a file.
-
-    If it does not keep texts, those are the numbers that they belong to.
-    """
+    """The lookup layers of a file; texts that are not kept are their numbers."""
 
     def __init__(self, traced: TracedFunctions, *, keeps_texts: bool) -> None:
         self._traced, self._keeps_texts = traced, keeps_texts
@@ -220,10 +217,7 @@ def _compared(emit: _Emitter, left: ir.Value, right: ir.Value) -> ir.Value | Non
 
 
 def _masked(emit: _Emitter, *inputs: ir.Value) -> ir.Value | None:
-    """Return a look-up with a mask token.
-
-    It is recorded as SelectV2(words == mask, 0, StringLookup(words) + 1).
-    """
+    """Return a look-up with mask token: SelectV2(words == mask, 0, lookup + 1)."""
     is_mask, moved = (ir.op_of(inputs[i], emit.steps) for i in (0, 2))
     if not ir.is_op(is_mask, "Equal") or not ir.is_op(moved, "AddV2"):
         return None

@@ -37,10 +37,7 @@ Call: TypeAlias = tuple[Values, Mapping[str, Any]]  # inputs, and attributes tha
 
 
 def results(loop: Loop, follow: Follow) -> Values | None:
-    """Return the results of a loop over the items of tensors.
-
-    Return None for another loop, and for ops that cannot take all items at once.
-    """
+    """Return the results of a loop over the items of tensors; None for any other."""
     body = loop.traced.functions[str(loop.node.attributes.get("body"))]
     used = {output.node for node in body.nodes.values() for output in node.inputs}
     size, starts = _size(loop), Values()

@@ -101,10 +101,7 @@ class MatchedCall:
 
 
 def scopes(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the scopes of a node with their last parts, the outermost first.
-
-    Those of `a/b/MatMul` are `("a", "a")` and `("a/b", "b")`.
-    """
+    """Yield scopes with their last parts: `(a, a)` and `(a/b, b)` of `a/b/MatMul`."""
     parts = name[: limits.SCOPE_CHARACTERS].split("/")[: limits.SCOPES]
     for end in range(1, len(parts)):
         yield "/".join(parts[:end]), parts[end - 1]
@@ -238,10 +235,7 @@ def _call_of(
 
 
 def _connected(members: Sequence[str], graph: Subgraph) -> list[str]:
-    """Return the nodes that depend on variables, and those that lead to them.
-
-    The mask that an Embedding computes is neither.
-    """
+    """Return the nodes that depend on variables or lead to them, unlike a mask."""
     depend: set[str] = set()
     for name in members:  # in order
         inputs = {output.node for output in graph.inputs([name])}

@@ -245,10 +245,7 @@ class Reconstructor(Rebuilder):
         return self._frozen.thawed(tracing.steps), outputs
 
     def _shared(self, steps: Sequence[ir.Step]) -> set[int]:
-        """Return the layers that are called, and whose weights other steps train, too.
-
-        Their own steps are followed: each layer would train a copy otherwise.
-        """
+        """Return the called layers to follow: other steps train their weights, too."""
         layers = self.traced.layers
         parts = {s.spec.number: s.spec for s in steps if isinstance(s, ir.CallStep)}
         called = [n for n in parts if n is not None]

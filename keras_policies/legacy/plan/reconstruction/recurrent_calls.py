@@ -36,10 +36,7 @@ class _Outputs:
 
 
 def replaced(uses: Uses) -> dict[int, ir.Step | ir.StepOutput]:
-    """Return layer calls by the numbers of the steps that they replace.
-
-    A layer that is called again returns what any of its calls needs.
-    """
+    """Return layer calls by the steps that they replace; calls share their settings."""
     new_steps: dict[int, ir.Step | ir.StepOutput] = {}
     calls: dict[Any, dict[int, ir.OpStep]] = collections.defaultdict(dict)
     for number, step in enumerate(uses.steps):

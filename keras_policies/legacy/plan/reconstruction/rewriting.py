@@ -15,10 +15,7 @@ DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedN
 def rewritten(
     owner: Owner, steps: Sequence[ir.Step], outputs: ir.Nest, arguments: Sequence[str]
 ) -> tuple[ir.Steps, ir.Nest]:
-    """Return the steps that the outputs need, and the outputs, without variables.
-
-    `arguments` are the dtypes of the arguments as recorded.
-    """
+    """Return steps and outputs without variables, for arguments of these dtypes."""
     old, tables = weight_layers.replaced(def_use.chains(owner, steps, outputs))
     rewriting = _Rewriting(owner, arguments, tables)
     for number in ir.needed_steps(old, outputs):

@@ -26,10 +26,7 @@ ROWS = [1], [-3]  # the axis of the rows of images
 def replaced(
     uses: Uses,
 ) -> tuple[list[ir.Step | ir.StepOutput], dict[int, ir.LayerSpec]]:
-    """Return the steps with calls of layers in them, and Embeddings by variable.
-
-    Steps that are part of a layer become the result of its call.
-    """
+    """Return the steps with calls of layers, and Embeddings by variable."""
     steps: list[ir.Step | ir.StepOutput] = [*uses.steps]
     tables: dict[int, ir.LayerSpec] = {}
     for variable, used in uses.of.items():
@@ -102,10 +99,7 @@ def _layer_for(use: Use, uses: Uses) -> LayerMatch | None:
 
 
 def _chosen(matches: Sequence[LayerMatch | None]) -> LayerMatch | None:
-    """Return the layer that covers all uses of a variable, or None.
-
-    An Embedding can give its table to the other steps.
-    """
+    """Return the layer for all uses of a variable; an Embedding can give its table."""
     tables = [match for match in matches if match and match.class_name == "Embedding"]
     if tables:
         return tables[0]
