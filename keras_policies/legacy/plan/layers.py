@@ -19,7 +19,6 @@ from keras_policies.legacy.base.errors import (
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import (
-    activations,
     arguments,
     classes,
     graph,
@@ -353,7 +352,7 @@ def _argument(
             items.append((yield from _argument(key, item, options, path, dtype)))
         return items
     if key.endswith("activation") and isinstance(value, str):
-        return (yield from activations.keras_activation(value, dtype, path))
+        return (yield from arguments.keras_activation(value, dtype, path))
     for ending, module in arguments.MODULES.items():
         if key.endswith(ending):
             return (yield from arguments.inner_object(module, value, options, path))
@@ -363,7 +362,7 @@ def _argument(
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
         name = str(value["class_name"])
         if name == "function" and value.get("module") == "builtins":
-            return (yield from activations.own_function(str(value["config"]), path))
+            return (yield from arguments.own_function(str(value["config"]), path))
         is_class = name != "function" and not name.startswith("__")  # as "__lambda__"
         if is_class and not classes.is_registered(value):
             yield Report(missing=((name, path),))

@@ -23,7 +23,7 @@ from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import (
-    activations,
+    arguments,
     classes,
     graph,
     input_sizes,
@@ -88,7 +88,7 @@ class Plan:
         with located(self.legacy.path, code="KP303"), scope:
             has_missing = bool({*self.reconstruction.layers.values()} - {NO_CLASS})
             self.report.raise_if_missing(self.legacy.path, has_missing)
-            activations.check_layers(self.report.activations)
+            arguments.check_layers(self.report.activations)
             trust.check(self.config, self.options.safe_mode)
 
 

@@ -13,6 +13,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.programs import Argument as Argument
 from keras_policies.legacy.base.programs import StepOutput as StepOutput
+from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.base.weights import Array
 
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
@@ -163,6 +164,24 @@ def op_of(value: Value, steps: Sequence[Step]) -> OpStep | None:
     """Return the op that makes a value, or None."""
     step = steps[value.step] if isinstance(value, StepOutput) else None
     return step if isinstance(step, OpStep) else None
+
+
+def shape_of(
+    value: Value, steps: Sequence[Step], specs: Sequence[TensorSpec]
+) -> Sequence[int | None] | None:
+    """Return the shape of a tensor; None if it is neither recorded nor known."""
+    if isinstance(value, Argument):
+        return specs[value.number].shape
+    step = op_of(value, steps)
+    if step is None:
+        return None
+    if step.shape is not None or step.op not in ("Cast", "Transpose"):
+        return step.shape
+    sizes = shape_of(step.inputs[0], steps, specs)  # TensorFlow 1 recorded no shapes
+    if sizes is None or step.op == "Cast":
+        return sizes
+    order = constant(step.inputs[1])
+    return None if order is None else [sizes[int(axis)] for axis in order]
 
 
 def is_op(step: Step | None, op: str) -> TypeGuard[OpStep]:

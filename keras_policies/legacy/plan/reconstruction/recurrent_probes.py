@@ -26,7 +26,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def
-from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells, unrolling
+from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
 from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Products
 from keras_policies.legacy.programs.reference import Interpreter
 
@@ -201,7 +201,7 @@ class Probe:
         origin, zero = self.loop.origin(self.x), np.zeros((), "float32")
         rows = np.broadcast_to(zero, (self.length, EXAMPLES, inputs))
         self._arrays[origin.time_major] = rows
-        shape = unrolling.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
+        shape = ir.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
         if shape is not None and self._has_length and shape[0] != self.length:
             raise ValueError("it goes over some of the rows")
         if origin.batch_major is not None:

@@ -31,10 +31,9 @@ from keras_policies.legacy.plan.reconstruction import (
     cudnn_calls,
     ir,
     layer_calls,
-    mapped_loops,
+    loops,
     matched_calls,
     recurrent,
-    unrolling,
 )
 from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
 from keras_policies.legacy.plan.reconstruction.frozen import Frozen
@@ -135,17 +134,17 @@ class _FunctionCall:
         if node.op in CALLS:
             return _each(self._called(node.attributes.get("f"), inputs))
         if any(isinstance(value, ir.Mapped) for value in inputs):
-            return _always(mapped_loops.emitted(node, inputs, steps))
+            return _always(loops.emitted(node, inputs, steps))
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
             frozen_inputs = self.tracing.frozen.loop_inputs(node.name, inputs, steps)
             results = recurrent.results(self._loop(node, frozen_inputs))
             if results is None:
-                results = unrolling.unrolled(node, inputs, self._called)
+                results = loops.unrolled(node, inputs, self._called)
             if results is None:
                 loop = self._loop(node, inputs)
-                results = mapped_loops.results(loop, self._called)
+                results = loops.mapped(loop, self._called)
             if results is not None:
                 return _each(results)
         if node.op in cudnn_calls.OPS:
@@ -158,7 +157,7 @@ class _FunctionCall:
         inputs = self.tracing.tables.numbered(inputs)
         refuse_resources(inputs, self.tracing.traced)
         if node.op.startswith("TensorList") and inputs:
-            item = unrolling.list_result(node, inputs, steps)
+            item = loops.list_result(node, inputs, steps)
             if item is not None:
                 return _always(item)
         tensors = (
@@ -194,7 +193,7 @@ class _FunctionCall:
         """
         tracing = self.tracing
         if step.op == "Shape":
-            sizes = unrolling.shape_of(step.inputs[0], tracing.steps, tracing.specs)
+            sizes = ir.shape_of(step.inputs[0], tracing.steps, tracing.specs)
             return (
                 None
                 if sizes is None
