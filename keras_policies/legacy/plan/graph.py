@@ -81,11 +81,11 @@ def output_layers(config: Config) -> set[str]:
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     """Return the graph of a Functional; layers that are left out are empty configs."""
     graph = _Graph(config)
-    pairs = zip(config["layers"], layers, strict=True)
+    pairs = [*zip(config["layers"], layers, strict=True)]
     graph.nested -= {name_of(legacy) for legacy, item in pairs if is_program(item)}
     ends = output_layers(config)
     connected = []
-    for legacy, converted in zip(config["layers"], layers, strict=True):
+    for legacy, converted in pairs:
         if not converted:
             continue
         name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
@@ -102,12 +102,8 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         else:
             calls = [graph.layer_call(legacy, node) for node in nodes]
         called = [
-            {
-                "args": [argument],
-                "kwargs": kwargs,
-                "taken": [*_layer_calls([argument, kwargs])],
-            }
-            for argument, kwargs in calls
+            {"args": [x], "kwargs": kwargs, "taken": [*_layer_calls([x, kwargs])]}
+            for x, kwargs in calls
         ]
         connection = {"name": layer_name(name), "inbound_nodes": called}
         connected.append({**converted, **connection})
@@ -148,13 +144,10 @@ def _layer_calls(nest: Nest) -> Iterator[LayerCall]:
 
 
 def _is_tensor(value: Nest, names: Container[str]) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) in (3, 4)
-        and isinstance(value[0], str)
-        and (value[0] in names or value[0] == CONSTANT)
-        and isinstance(value[1], int)
-    )
+    match value:
+        case [str(name), int(), _] | [str(name), int(), _, _]:
+            return name in names or name == CONSTANT
+    return False
 
 
 def tensors(nest: Nest, names: Container[str]) -> list[Nest]:

@@ -108,13 +108,8 @@ class Interpreter:
         self.calls, self.dropouts = [], []
         captured = [self._captured(number) for number in trace.captures]
         arguments = [self._widened(value) for value in inputs]
-        return self._function(
-            trace.function,
-            [*arguments, *captured],
-            "",
-            0,
-            range(count) if count else ALL_OUTPUTS,
-        )[:count]
+        needed, every = range(count) if count else ALL_OUTPUTS, [*arguments, *captured]
+        return self._function(trace.function, every, "", 0, needed)[:count]
 
     def _captured(self, number: int) -> Value:
         if number in self.traced.constants:
@@ -144,10 +139,8 @@ class Interpreter:
         function = self._functions(name)
         if len(function.arguments) != len(arguments):
             raise NotInterpretedError(f"{name}: called with {len(arguments)} arguments")
-        results: dict[str, Any] = {
-            argument: [value]
-            for argument, value in zip(function.arguments, arguments, strict=True)
-        }
+        pairs = zip(function.arguments, arguments, strict=True)
+        results: dict[str, Any] = {argument: [value] for argument, value in pairs}
         charged: dict[str, float] = {}  # bytes charged for the outputs of a node
         ends = frozenset(i for i in range(len(function.outputs)) if i in needed)
         order = self._order(name, ends)

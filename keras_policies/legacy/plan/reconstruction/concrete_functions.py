@@ -4,6 +4,7 @@ Layers are found by the names that lead to them and by the variables that they h
 """
 
 import collections
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -106,12 +107,9 @@ class Layers:
         calls = (re.match(r"__inference_(.+)_layer_call_", name) for name in functions)
         called = self._names.intersection(call[1] for call in calls if call)
         names = _names(scope.rpartition("/")[2])
-        matches = (
-            self._numbers.get((variables, name), ())
-            for name in names
-            if not called or name in called
-        )
-        return [number for numbers in matches for number in numbers][: limits.NAMESAKES]
+        fitting = (name for name in names if not called or name in called)
+        matches = (self._numbers.get((variables, name), ()) for name in fitting)
+        return [*itertools.chain(*matches)][: limits.NAMESAKES]
 
 
 def _names(last: str) -> Iterable[str]:
@@ -185,11 +183,8 @@ def for_inference(
     if called is None:
         called = Arguments(min(by_count.keys() - {0}, default=0), 0)
     tensors, first = called
-    masked = [
-        trace
-        for trace in by_count.get(tensors + 1, ())
-        if tensors and specs(trace.inputs)[-1].name == "mask"
-    ]
+    more = by_count.get(tensors + 1, ()) if tensors else ()
+    masked = [trace for trace in more if specs(trace.inputs)[-1].name == "mask"]
     taken = by_count.get(tensors) or masked
     alike = [trace for trace in taken if _first(trace) == first]
     budget.work(budget.ITEM * len(taken) * len(traces))

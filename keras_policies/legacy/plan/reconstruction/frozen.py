@@ -62,13 +62,9 @@ class Frozen:
         key = name, position, array.tobytes()
         if key not in self._numbers:
             self._numbers[key] = number = -1 - len(self._numbers)
-            self.variables[number] = LegacyWeight(
-                "",
-                name.rpartition("/")[0] or name,
-                array.shape,
-                array.dtype,
-                array.copy,
-            )
+            scope = name.rpartition("/")[0] or name
+            weight = LegacyWeight("", scope, array.shape, array.dtype, array.copy)
+            self.variables[number] = weight
         return ir.VariableRef(self._numbers[key])
 
     def loop_inputs(

@@ -129,11 +129,9 @@ def matched_calls(
         members = [name for name in inside[scope] if name not in graph.variable_of]
         if used.intersection(members):
             continue
-        called = [
-            str(graph.nodes[name].attributes.get("f"))
-            for name in members
-            if graph.nodes[name].op in CALLS and name.count("/") == scope.count("/") + 1
-        ]
+        depth = scope.count("/") + 1
+        inner = (graph.nodes[name] for name in members if name.count("/") == depth)
+        called = [str(n.attributes.get("f")) for n in inner if n.op in CALLS]
         numbers = layers.named(scope, frozenset(reads[scope]), called)
         traced = layers.traced.layers
         within = {child for n in numbers for child in traced[n].children.values()}
@@ -221,15 +219,10 @@ def _call_of(
     scope: str,
 ) -> MatchedCall:
     inside = frozenset(members)
-    inputs = dict.fromkeys(
-        output
-        for output in graph.inputs(members)
-        if output.node not in inside | graph.variable_of.keys()
-        and not graph.is_op(output, "Const")
-    )
-    consumers = (
-        consumer for name in members for consumer in graph.consumers.get(name, ())
-    )
+    others = (o for o in graph.inputs(members) if not graph.is_op(o, "Const"))
+    ours = inside | graph.variable_of.keys()
+    inputs = dict.fromkeys(output for output in others if output.node not in ours)
+    consumers = (pair for name in members for pair in graph.consumers.get(name, ()))
     used = dict.fromkeys(output for name, output in consumers if name not in inside)
     return MatchedCall(spec, layer, scope, (*members,), (*inputs,), (*used,))
 

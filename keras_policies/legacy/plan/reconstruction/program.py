@@ -140,15 +140,11 @@ def with_unique_names(
         specs.append(TensorSpec(spec.shape, dtype, name))
     called = {id(s.spec): s.spec for s in steps if isinstance(s, ir.CallStep)}
     layers = {key: names.take(spec.name) for key, spec in called.items()}
-    new = (
-        dataclasses.replace(
-            step,
-            name=layers[id(step.spec)]
-            if isinstance(step, ir.CallStep)
-            else names.take(step.name),
-        )
-        for step in steps
-    )
+    new = []
+    for step in steps:
+        is_call = isinstance(step, ir.CallStep)
+        name = layers[id(step.spec)] if is_call else names.take(step.name)
+        new.append(dataclasses.replace(step, name=name))
     return tuple(specs), tuple(new)
 
 
@@ -158,9 +154,9 @@ def layer_weights(
     """Return the weights of the layers that some steps call, by the names of these."""
 
     def weight(path: str, number: int, shape: tuple[int, ...] | None) -> LegacyWeight:
-        shape = variables[number].shape if shape is None else shape
-        new = {"path": path, "shape": shape, "number": number}
-        return dataclasses.replace(variables[number], **new)
+        one = variables[number]
+        shape = one.shape if shape is None else shape
+        return dataclasses.replace(one, path=path, shape=shape, number=number)
 
     specs = layers_called(steps).items()
     return {name: tuple(weight(*w) for w in spec.weights) for name, spec in specs}

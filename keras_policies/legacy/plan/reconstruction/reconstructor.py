@@ -3,7 +3,7 @@
 import collections
 import copy
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints
@@ -74,24 +74,20 @@ class Reconstructor(Rebuilder):
     ) -> Iterator[tuple[Config, int | None]]:
         children = concrete_functions.by_name(self.traced, number)
         for layer in layers:
-            is_config = isinstance(layer, dict)
-            child = (
-                children.pop(self._name(layer, children), None) if is_config else None
-            )
+            child = self._popped(children, layer) if isinstance(layer, dict) else None
             if child is None or configs.own_name(layer):
                 yield layer, child
             else:
                 yield {**layer, "name": self.traced.layers[child].name}, child
 
-    def _name(self, layer: Config, children: Mapping[str, int]) -> str:
-        """Return the name of a layer; one without a config is found by its class."""
-        name, layers = configs.name_of(layer), self.traced.layers
-        same = (
-            each
-            for each, number in children.items()
-            if layers[number].class_name == layer.get("class_name")
-        )
-        return name if name in children else next(same, "")
+    def _popped(self, children: dict[str, int], layer: Config) -> int | None:
+        """Pop the number of a layer; one without a config is found by its class."""
+        name, traced = configs.name_of(layer), self.traced.layers
+        if name not in children:
+            classes = ((each, traced[n].class_name) for each, n in children.items())
+            written = layer.get("class_name")
+            name = next((each for each, its in classes if its == written), "")
+        return children.pop(name, None)
 
     def called_on(self, number: int) -> list[tuple[int | None, ...]]:
         traces = self.traced.layers[number].traces

@@ -88,9 +88,8 @@ class _FunctionCall:
         self, tracing: Tracing, graph: Subgraph, inputs: Sequence[ir.Value], depth: int
     ) -> None:
         self.tracing, self.graph, self.depth = tracing, graph, depth
-        tracing.limit.spend(
-            1 + sum(max(1, len(n.inputs)) for n in graph.nodes.values())
-        )
+        taken = (max(1, len(node.inputs)) for node in graph.nodes.values())
+        tracing.limit.spend(1 + sum(taken))
         # By node, what its outputs are: one value for each position, or a function.
         arguments = zip(graph.function.arguments, inputs, strict=True)
         self.values = {name: _always(value) for name, value in arguments}
@@ -160,13 +159,10 @@ class _FunctionCall:
             item = loops.list_result(node, inputs, steps)
             if item is not None:
                 return _always(item)
-        tensors = (
-            value
-            for value in inputs
-            if not isinstance(value, ir.TensorList | ir.UnstackedTensor)
-        )
-        step = node.name, node.op, node.attributes, tuple(tensors), node.shape
-        return self._op(ir.OpStep(*step))
+        lists = ir.TensorList | ir.UnstackedTensor
+        tensors = tuple(value for value in inputs if not isinstance(value, lists))
+        step = ir.OpStep(node.name, node.op, node.attributes, tensors, node.shape)
+        return self._op(step)
 
     def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""
@@ -194,11 +190,8 @@ class _FunctionCall:
         tracing = self.tracing
         if step.op == "Shape":
             sizes = ir.shape_of(step.inputs[0], tracing.steps, tracing.specs)
-            return (
-                None
-                if sizes is None
-                else [axis_lengths.sizes(sizes, str(step.inputs[0]))]
-            )
+            name = str(step.inputs[0])
+            return None if sizes is None else [axis_lengths.sizes(sizes, name)]
         values = [
             value.value if isinstance(value, ir.Constant) else tracing.data.get(value)
             for value in step.inputs
