@@ -301,9 +301,8 @@ def _as_numbers(
     """Return a recording with its texts as the numbers that a model takes."""
     names, inputs = [name for name, _ in texts.sources], recorded.inputs
     if len(inputs) != len(names):
-        raise LegacyModelError(
-            f"it takes {names}; recorded: {len(inputs)} inputs.", code="KP503"
-        )
+        reason = f"it takes {names}; recorded: {len(inputs)} inputs."
+        raise LegacyModelError(reason, code="KP503")
     numbers = keras.tree.flatten(texts(dict(zip(names, inputs, strict=True))))
     return verification.Recording(numbers, recorded.outputs)
 

@@ -8,12 +8,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
-from keras_policies._common.types import (
-    CustomObjects,
-    Path,
-    PolicyLike,
-    Source,
-)
+from keras_policies._common.types import CustomObjects, Path, PolicyLike, Source
 from keras_policies.legacy import keras_files, notices, progress
 from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError

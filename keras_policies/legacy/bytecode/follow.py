@@ -82,9 +82,8 @@ class Follower(machine.Follower):
         self.followed += 1
         budget.work(budget.STEP)
         if self.followed > limits.CODE_STEPS:
-            raise LegacyModelError(
-                f"its code takes more than {limits.CODE_STEPS} steps."
-            )
+            reason = f"its code takes more than {limits.CODE_STEPS} steps."
+            raise LegacyModelError(reason)
 
     def program_value(self, value: Any, depth: int = 0) -> Any:
         """Return a value that a program can hold, or raise ValueError."""
@@ -147,9 +146,8 @@ class Follower(machine.Follower):
         """Follow a function whose code is in the file."""
         self.depth += 1
         if self.depth > limits.CODE_CALLS:
-            raise LegacyModelError(
-                f"its code calls {limits.CODE_CALLS} functions in a row."
-            )
+            reason = f"its code calls {limits.CODE_CALLS} functions in a row."
+            raise LegacyModelError(reason)
         local = bound(function, args, kwargs)
         result = machine.Frame(self, function, local).run()
         self.depth -= 1
@@ -173,9 +171,8 @@ def bound(
     local |= kwargs
     missing = [name for name in code.parameters if name not in local]
     if missing:
-        raise NotUnderstoodError(
-            f"the parameter {missing[0]!r}, for which none is given"
-        )
+        reason = f"the parameter {missing[0]!r}, for which none is given"
+        raise NotUnderstoodError(reason)
     return local
 
 

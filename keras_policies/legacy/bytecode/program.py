@@ -205,7 +205,6 @@ def _described(step: FunctionStep) -> str:
     if isinstance(step.function, Given):
         return repr(step.function.function)
     name = step.function.removeprefix("python.")
-    is_operator = name in ("attribute", "binary", "method", "unary")
-    return (
-        repr(next(a for a in step.args if isinstance(a, str))) if is_operator else name
-    )
+    if name not in ("attribute", "binary", "method", "unary"):
+        return name
+    return repr(next(x for x in step.args if isinstance(x, str)))

@@ -149,17 +149,14 @@ def subscript(value: Any, key: Any) -> Any:
         is_mask = dtype_of(key) == "bool"
         take = array_indexing.boolean_mask if is_mask else array_indexing.gather
         return take(value, key)
-    return computed.index(
-        value, [*map(_item, key if isinstance(key, tuple) else (key,))]
-    )
+    items = key if isinstance(key, tuple) else (key,)
+    return computed.index(value, [*map(_item, items)])
 
 
 def _item(item: Any) -> Any:
     if isinstance(item, slice):
-        parts = (item.start, item.stop, item.step)
-        return slice(
-            *(None if part is None else converters.length(part) for part in parts)
-        )
+        parts = values.parts(item)
+        return slice(*(None if x is None else converters.length(x) for x in parts))
     return item if item is None or item is Ellipsis else array_indexing.position(item)
 
 

@@ -51,7 +51,7 @@ OF_BATCH_NORMALIZATION = {
     **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
 OF_ATTENTION = _any_value(
-    *("query_shape", "key_shape", "value_shape", "activity_regularizer"),
+    *("query_shape", "key_shape", "value_shape", "activity_regularizer")
 )
 OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
 # See `layers_as_programs.locally_connected`.
@@ -115,9 +115,7 @@ UNRECORDED = {"GRU": {"reset_after": False}}
 WITHOUT_SETTINGS = "GRUCell", "LSTMCell", "SimpleRNNCell"
 
 # Values that Keras 3 no longer takes.
-REFUSED: dict[str, Values] = {
-    "SeparableConv1D": {"padding": ("causal",)},
-}
+REFUSED: dict[str, Values] = {"SeparableConv1D": {"padding": ("causal",)}}
 
 # Functions that Keras 3 computes by another formula: the stock layers that compute the
 # old one, and the old one's name in the registry (serialization.py), for a Keras that

@@ -15,13 +15,10 @@ def in_build_order(layers: Sequence[Config]) -> Sequence[Config]:
 
     In another order, Keras may take as many rounds as there are layers.
     """
-    calls = {
-        layer["name"]: [call["taken"] for call in layer["inbound_nodes"]]
-        for layer in layers
-    }
-    first = {
-        name: [other for other, _ in nodes[0]] for name, nodes in calls.items() if nodes
-    }
+    nodes_of = {layer["name"]: layer["inbound_nodes"] for layer in layers}
+    calls = {name: [node["taken"] for node in nodes_of[name]] for name in nodes_of}
+    called = {name: nodes[0] for name, nodes in calls.items() if nodes}
+    first = {name: [other for other, _ in node] for name, node in called.items()}
     try:
         order = graphlib.TopologicalSorter(first).static_order()
         ranks = {name: rank for rank, name in enumerate(order)}

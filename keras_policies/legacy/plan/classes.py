@@ -46,9 +46,8 @@ WITHOUT_COUNTERPART = {
 def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
     """Return a dict, empty for None, or raise TypeError if it is not a dict by name."""
     result = {} if custom_objects is None else custom_objects
-    if not isinstance(result, dict) or not all(
-        isinstance(name, str) for name in result
-    ):
+    is_dict = isinstance(result, dict)
+    if not (is_dict and all(isinstance(name, str) for name in result)):
         raise TypeError(
             "custom_objects must be a dict of names to classes and functions, such as "
             f"{{'Attention': Attention}}, received {custom_objects!r}."
@@ -129,10 +128,7 @@ class KerasClass(NamedTuple):
 
 
 def keras_class(
-    name: str,
-    path: str,
-    is_graph: bool = False,
-    namesakes: Container[str] = (),
+    name: str, path: str, is_graph: bool = False, namesakes: Container[str] = ()
 ) -> Converting[KerasClass]:
     """Return the class in Keras 3, which a class in `namesakes` is not."""
     custom = registered_name(name)

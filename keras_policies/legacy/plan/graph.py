@@ -284,9 +284,8 @@ class _Graph:
         if self.is_tensor(value):
             name, node, index = value[:3]
             if name not in self.names:
-                raise LegacyModelError(
-                    f"corrupt: {name!r} is not a layer of this model."
-                )
+                reason = f"corrupt: {name!r} is not a layer of this model."
+                raise LegacyModelError(reason)
             call = node - self.first_call.get(name, 0) + (name in self.nested)
             return [layer_name(name), call, index]
         if isinstance(value, dict):

@@ -56,9 +56,8 @@ def read(text: Any) -> Code:
 
 def _bytes(text: Any) -> bytes:
     if not isinstance(text, str) or not text:
-        raise LegacyModelError(
-            f"corrupt: its code: expected a text, found {str(text)[:80]!r}."
-        )
+        reason = f"corrupt: its code: expected a text, found {str(text)[:80]!r}."
+        raise LegacyModelError(reason)
     if ord(text[0]) in CODE and "\0" in text:  # base64 of code begins with "4" or "Y"
         try:
             return text.encode("raw_unicode_escape")
@@ -99,11 +98,8 @@ def load(text: Any) -> types.CodeType:
 def global_names(code: types.CodeType) -> list[str]:
     """Return the names that code looks up outside of itself, sorted."""
     inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    names = {
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
+    loads = "LOAD_GLOBAL", "LOAD_NAME"
+    names = {x.argval for x in dis.get_instructions(code) if x.opname in loads}
     return sorted(names.union(*map(global_names, inner)))
 
 
@@ -122,16 +118,13 @@ def program_of(config: Config, path: str) -> Converting[Program | None]:
     if classes.registered_name(str(config.get("name"))) is not None:
         return None
     written = _written_code(config.get("function"), config.get("function_type"))
-    if (
-        written is None
-        or _written_code(config.get("mask"), config.get("mask_type")) is not None
-    ):
+    mask = _written_code(config.get("mask"), config.get("mask_type"))
+    if written is None or mask is not None:
         return None
     program = None
     with attempt(LegacyModelError):
-        program = _tensorflow_program(written, config) or _program(
-            written, config.get("arguments")
-        )
+        program = _tensorflow_program(written, config)
+        program = program or _program(written, config.get("arguments"))
         yield Report(rebuilt={path: "its bytecode"})
     return program
 

@@ -181,9 +181,8 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
         config, cuts = replicas.on_whole_batch(config)
         yield Report(rebuilt={f"{below}{name}": "parts of the batch" for name in cuts})
     called_with = graph.arguments(config)
-    for layer, child, called in zip(
-        config["layers"], numbers, called_with, strict=True
-    ):
+    items = zip(config["layers"], numbers, called_with, strict=True)
+    for layer, child, called in items:
         child_name = configs.name_of(layer) if loss_only or cuts else None
         if child_name in cuts:
             layers.append({})
@@ -255,19 +254,17 @@ def _layer(
         named = {"name": layer_name(name)} if isinstance(name, str) else {}
         return cls.with_config(converted) | named
     if cls.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
-        what = (
-            f"the statistics of all steps together in {path!r}: each step has its own"
-        )
-        yield Report(not_converted=(codes.LeftOut(what, "KP605"),))
+        what = f"the statistics of all steps together in {path!r}"
+        lost = codes.LeftOut(f"{what}: each step has its own", "KP605")
+        yield Report(not_converted=(lost,))
     if cls.name == "TimeDistributed" and programs.is_call(converted.get("layer")):
         return programs.over_time(converted["layer"], converted)
     if class_name in ("LocallyConnected1D", "LocallyConnected2D"):
         from keras_policies.legacy.plan import layers_as_programs
 
         program = layers_as_programs.locally_connected(config, converted)
-        return programs.call_config(
-            converted["name"], path, program, dtype.get("dtype")
-        )
+        policy = dtype.get("dtype")
+        return programs.call_config(converted["name"], path, program, policy)
     if cls.name == "BatchNormalization":
         converted["axis"] = arguments.one_axis(converted.get("axis", -1))
     return (yield from preprocessing.with_state(cls, converted, options, path))

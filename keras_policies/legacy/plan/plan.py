@@ -121,10 +121,8 @@ def make(
         if compile and problems:
             problems = (*report.not_converted, *problems)
             report = dataclasses.replace(report, not_converted=problems)
-        inside = policies.by_model(report.dtypes, report.models).items()
-        nested = {
-            layer_name(path): _suggested(inner, training) for path, inner in inside
-        }
+        inside = policies.by_model(report.dtypes, report.models)
+        nested = {layer_name(p): _suggested(inside[p], training) for p in inside}
         if dtype_policy is not None:
             floatx = keras.config.floatx()
             nested = {path: dtype or floatx for path, dtype in nested.items()}
@@ -178,9 +176,8 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
         with attempt(LegacyModelError):
             config, report = layers.keras_model(_written(legacy), options)
             has_config = legacy.config.get("config") is not None
-            if not report.is_lacking and (
-                has_config or classes.is_registered(legacy.config)
-            ):
+            is_whole = has_config or classes.is_registered(legacy.config)
+            if is_whole and not report.is_lacking:
                 return config, report
     elif options.signature not in traced.signatures:
         raise LegacyModelError(
@@ -200,10 +197,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
 
 
 def _loss_scale(
-    training: Training | None,
-    legacy: LegacyModel,
-    report: Report,
-    options: Options,
+    training: Training | None, legacy: LegacyModel, report: Report, options: Options
 ) -> tuple[LossScale | None, Report]:
     """Return the scale of an explicit LossScaleOptimizer, if a layer still needs it."""
     dtypes = [*report.dtypes.values(), legacy.policy]

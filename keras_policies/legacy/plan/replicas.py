@@ -59,18 +59,14 @@ def on_whole_batch(config: Config) -> tuple[Config, frozenset[str]]:
 
 
 def _joins_batch(layer: Any) -> bool:
-    return (
-        isinstance(layer, dict)
-        and layer.get("class_name") == "Concatenate"
-        and layer["config"].get("axis") == 0
-    )
+    is_join = isinstance(layer, dict) and layer.get("class_name") == "Concatenate"
+    return is_join and layer["config"].get("axis") == 0
 
 
 def _is_plain(node: Any) -> bool:
     """Return whether a call is one on a list of tensors, without other arguments."""
-    return isinstance(node, list) and all(
-        isinstance(item, list) and item[3:] in ([], [{}]) for item in node
-    )
+    items = node if isinstance(node, list) else [None]
+    return all(isinstance(item, list) and item[3:] in ([], [{}]) for item in items)
 
 
 def _linear(join: Config, tensor: list[Any]) -> Config:
@@ -110,9 +106,8 @@ def _keeps_rows(cuts: Sequence[Config]) -> bool:
     from keras_policies.legacy.bytecode import program as programs
     from keras_policies.legacy.plan import lambdas
 
-    converted = [
-        report.collected(lambdas.program_of(cut["config"], ""))[0] for cut in cuts
-    ]
+    converting = (lambdas.program_of(cut["config"], "") for cut in cuts)
+    converted = [report.collected(each)[0] for each in converting]
     for size in range(1, 2 * len(cuts) + 1):
         rows = np.arange(2 * size, dtype="float32").reshape(size, 2)
         try:

@@ -115,18 +115,15 @@ class Report:
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
         if self.code:
-            raise LegacyModelError(
-                "\n".join(map(str, self.code.values())), code="KP304"
-            )
+            reason = "\n".join(map(str, self.code.values()))
+            raise LegacyModelError(reason, code="KP304")
         if self.missing_ops:
             names = {name for name, _ in self.missing_ops}
             has_loop = bool(LOOPS & names)
             # The lists of a loop cannot be there without it.
             lists = {name for name in names if has_loop and name.startswith(LIST)}
             reason = "TensorFlow functions without a counterpart in keras.ops:\n"
-            reason += _listed(
-                tuple(op for op in self.missing_ops if op[0] not in lists)
-            )
+            reason += _listed([op for op in self.missing_ops if op[0] not in lists])
             if has_loop:
                 reason += (
                     "\nThe file does not say how many rounds a While has, and it is "
@@ -165,7 +162,7 @@ def _short(name: str) -> str:
     return name if len(name) <= limits.TOLD_NAME else f"{name[: limits.TOLD_NAME]}…"
 
 
-def _listed(named: Named) -> str:
+def _listed(named: Sequence[tuple[str, str]]) -> str:
     return "\n".join(
         f"  {_short(name)} (layers {', '.join(repr(p) for n, p in named if n == name)})"
         for name in sorted({name for name, _ in named})

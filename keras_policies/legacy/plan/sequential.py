@@ -25,9 +25,8 @@ def converted(
     layers = _with_input(config["layers"], layers, built, called_on)
     first = [layer["config"]["program"] for layer in layers[:2] if is_program(layer)]
     if any(len(program.inputs) > 1 for program in first):
-        raise LegacyModelError(
-            "its first layer takes several tensors, and a Sequential gives it one."
-        )
+        reason = "its first layer takes several tensors, and a Sequential gives it one."
+        raise LegacyModelError(reason)
     if not any(map(programs.is_call, layers)):
         return cls.with_config({**name, "layers": as_sequence(layers)})
     if not cls.is_stock:
@@ -59,10 +58,7 @@ def as_sequence(layers: list[Config]) -> list[Config]:
 
 
 def _with_input(
-    written: list[Config],
-    layers: list[Config],
-    built: Any,
-    called_on: Shapes,
+    written: list[Config], layers: list[Config], built: Any, called_on: Shapes
 ) -> list[Config]:
     """Return the layers of a Sequential, an InputLayer first if the shape is known.
 

@@ -261,11 +261,9 @@ def unknown(kind: str, value: str | Config) -> str | None:
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
         return None if module is None or classes.is_in(module, name) else name
-    if keras_names.registered(value) is not None or (
-        kind == "metrics" and value in CHOSEN_BY_COMPILE
-    ):
-        return None
-    return None if is_known(kind, value) else value
+    is_chosen = kind == "metrics" and value in CHOSEN_BY_COMPILE
+    is_own = keras_names.registered(value) is not None
+    return None if is_own or is_chosen or is_known(kind, value) else value
 
 
 def missing(training: Training | None) -> list[str]:

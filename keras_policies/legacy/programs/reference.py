@@ -88,7 +88,9 @@ class Interpreter:
         self.traced, self.is_wide = traced, is_wide
         self.keeps_calls = keeps_calls
         self.calls: list[Call] = []
-        self._variables: dict[int, Array] = {}
+        self._read = functools.cache(
+            lambda number: self._widened(traced.variables[number].read())
+        )
         self.dropouts: list[str] = []
         self._functions = functools.cache(
             lambda name: idioms.without(idioms.function(traced, name))
@@ -218,13 +220,10 @@ class Interpreter:
         """Return the value of a variable."""
         if not isinstance(value, Resource):
             return np.asarray(value)
-        number = value.number
-        if number not in self.traced.variables:
+        if value.number not in self.traced.variables:
             raise NotInterpretedError("it reads a lookup table")
-        if number not in self._variables:
-            read = self.traced.variables[number].read()
-            self._variables[number] = self._widened(read)
-        return self._variables[number]
+        array: Array = self._read(value.number)
+        return array
 
 
 def _order(

@@ -3,7 +3,6 @@
 Layers are found by the names that lead to them and by the variables that they hold.
 """
 
-import collections
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,12 +81,10 @@ class Layers:
     def __init__(self, traced: TracedFunctions) -> None:
         self.traced = traced
         self._names = {layer.name for layer in traced.layers.values()}
-        self._numbers = collections.defaultdict[tuple[frozenset[int], str], list[int]](
-            list
-        )
+        self._numbers: dict[tuple[frozenset[int], str], list[int]] = {}
         for number, layer in traced.layers.items():
             for read in {frozenset(layer.variables), reads_in_training(layer)}:
-                numbers = self._numbers[read, layer.name]
+                numbers = self._numbers.setdefault((read, layer.name), [])
                 if len(numbers) < limits.NAMESAKES:
                     numbers.append(number)
 

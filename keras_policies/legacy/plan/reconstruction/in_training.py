@@ -11,6 +11,7 @@ Any other difference is left out, and named.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from keras_policies.legacy.base import trees, walks
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
@@ -127,23 +128,20 @@ def _alike(first: ir.Followed, other: ir.Followed) -> bool:
     pairs = zip(outputs, other_outputs, strict=False)
     before: dict[tuple[ir.Value, ir.Value], Iterable[tuple[ir.Value, ir.Value]]] = {}
     for pair in walks.reachable(pairs, before.__getitem__):
-        value, other_value = pair[0], _undisturbed(pair[1], others)
-        before[pair] = ()
-        if not (
-            isinstance(value, ir.StepOutput) and isinstance(other_value, ir.StepOutput)
-        ):
-            if not ir.same(value, other_value):
-                return False
-            continue
-        step, other_step = steps[value.step], others[other_value.step]
-        taken, other_taken = ir.inputs_of(step), ir.inputs_of(other_step)
-        if not ir.same(
-            [ir.operation(step), value.position, len(taken)],
-            [ir.operation(other_step), other_value.position, len(other_taken)],
-        ):
+        what, taken = _made_by(pair[0], steps)
+        other_what, other_taken = _made_by(_undisturbed(pair[1], others), others)
+        if len(taken) != len(other_taken) or not ir.same(what, other_what):
             return False
         before[pair] = zip(taken, other_taken, strict=True)
     return True
+
+
+def _made_by(value: ir.Value, steps: Sequence[ir.Step]) -> tuple[Any, list[ir.Value]]:
+    """Return what makes a value, in a form that can be compared, and its inputs."""
+    if not isinstance(value, ir.StepOutput):
+        return value, []
+    step = steps[value.step]
+    return [ir.operation(step), value.position], ir.inputs_of(step)
 
 
 def _undisturbed(value: ir.Value, steps: Sequence[ir.Step]) -> ir.Value:

@@ -36,9 +36,8 @@ def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
     spec, layer, added = matched.spec, matched.layer, losses(matched, graph)
     if _is_one_node(matched, graph):
         tensors = _tensors(graph.nodes[matched.nodes[0]].inputs, value)
-        arguments = _as_traced(layer, tensors) or _by_class(
-            matched, graph, value, tensors
-        )
+        arguments = _as_traced(layer, tensors)
+        arguments = arguments or _by_class(matched, graph, value, tensors)
         positions = {o: o.position for o in matched.outputs if o not in added}
     else:
         tensors = _tensors(matched.inputs, value)
@@ -61,10 +60,9 @@ def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
 
 def _is_computed_with(output: Output, graph: Subgraph) -> bool:
     """Return whether a node does more with an output than hand it on."""
-    consumers = (
-        name for name, one in graph.consumers.get(output.node, ()) if one == output
-    )
-    return any(name and graph.nodes[name].op not in PASSING for name in consumers)
+    pairs = graph.consumers.get(output.node, ())
+    names = (name for name, one in pairs if name and one == output)
+    return any(graph.nodes[name].op not in PASSING for name in names)
 
 
 def losses(matched: MatchedCall, graph: Subgraph) -> set[Output]:
@@ -104,10 +102,8 @@ def _as_traced(layer: TracedLayer, tensors: Sequence[ir.Value]) -> Arguments | N
             if not concrete_functions.is_tensors(first):
                 continue
             named = dict(zip(names[1:], others, strict=False)) | dict(kwargs)
-            named = {
-                k: v for k, v in named.items() if k and concrete_functions.is_tensors(v)
-            }
-            return first, named
+            are_tensors = concrete_functions.is_tensors
+            return first, {k: v for k, v in named.items() if k and are_tensors(v)}
     return None
 
 

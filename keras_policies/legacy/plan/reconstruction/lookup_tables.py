@@ -123,9 +123,8 @@ class Tables:
         if len(unique) < len(texts):
             position = {text: i for i, text in enumerate(unique)}
             numbers = emit.at(numbers, np.array([position[text] for text in texts]))
-        return emit.call(
-            STRINGS, _config(unique, num_oov_indices=0, invert=True), numbers
-        )
+        config = _config(unique, num_oov_indices=0, invert=True)
+        return emit.call(STRINGS, config, numbers)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -69,9 +69,8 @@ def reachable(function: Function, arguments: Sequence[ir.Value]) -> Subgraph:
         )
     nodes = walks.needed_nodes(function, function.outputs)
     named = zip(function.arguments, arguments, strict=True)
-    variable_of = {
-        name: v.variable for name, v in named if isinstance(v, ir.VariableRef)
-    }
+    reads = ((name, v) for name, v in named if isinstance(v, ir.VariableRef))
+    variable_of = {name: v.variable for name, v in reads}
     for name, node in nodes.items():
         if node.op in PASSING and node.op != "IdentityN" and node.inputs:
             variable = variable_of.get(node.inputs[0].node)
@@ -197,11 +196,8 @@ def _calls_in(
 
 def _reads(names: Iterable[str], graph: Subgraph) -> dict[int, int]:
     """Return how often nodes take each variable."""
-    inputs = (output.node for output in graph.inputs(names))
-    variable_of = graph.variable_of
-    return dict(
-        collections.Counter(variable_of[name] for name in inputs if name in variable_of)
-    )
+    of, inputs = graph.variable_of, (output.node for output in graph.inputs(names))
+    return dict(collections.Counter(of[name] for name in inputs if name in of))
 
 
 def _numbered(scope: str, name: str) -> tuple[str, int]:
@@ -232,9 +228,7 @@ def _connected(members: Sequence[str], graph: Subgraph) -> list[str]:
     depend: set[str] = set()
     for name in members:  # in order
         inputs = {output.node for output in graph.inputs([name])}
-        if not inputs.isdisjoint(depend) or not graph.variable_of.keys().isdisjoint(
-            inputs
-        ):
+        if inputs & depend or inputs & graph.variable_of.keys():
             depend.add(name)
     for name in reversed(members):
         if name in depend:

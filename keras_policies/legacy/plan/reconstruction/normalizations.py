@@ -178,9 +178,8 @@ def _inner(
     calls = [node for node in function.nodes.values() if node.op in CALLS]
     if len(calls) != 1:
         return function, trace.captures
-    captured = dict(
-        zip(function.arguments[-len(trace.captures) :], trace.captures, strict=True)
-    )
+    names = function.arguments[-len(trace.captures) :]
+    captured = dict(zip(names, trace.captures, strict=True))
     inner = traced.functions[str(calls[0].attributes.get("f"))]
-    names = [output.node for output in calls[0].inputs]
-    return inner, tuple(captured[name] for name in names if name in captured)
+    inputs = (output.node for output in calls[0].inputs)
+    return inner, tuple(captured[name] for name in inputs if name in captured)

@@ -15,17 +15,11 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.programs import Program
-from keras_policies.legacy.base.traced_functions import (
-    ConcreteFunction,
-    TensorSpec,
-)
+from keras_policies.legacy.base.traced_functions import ConcreteFunction, TensorSpec
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
-from keras_policies.legacy.plan.reconstruction import (
-    concrete_functions,
-    ir,
-)
+from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
 from keras_policies.legacy.plan.report import Reconstruction, Report, joined
 
 # Returns the config of a layer in a program, and a report about it. It is given the
@@ -177,9 +171,8 @@ def nests(
 
     A model keeps the structure of both, a layer in it has lists.
     """
-    tensors = [
-        ir.Argument(i) for i in range(len(concrete_functions.specs(trace.inputs)))
-    ]
+    count = len(concrete_functions.specs(trace.inputs))
+    tensors = [*map(ir.Argument, range(count))]
     if not is_model:
         return tensors, [*outputs]
     starts = inputs(concrete_functions.unflatten(trace.inputs, iter(tensors)), tensors)

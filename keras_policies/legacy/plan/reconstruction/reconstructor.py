@@ -57,9 +57,8 @@ class Reconstructor(Rebuilder):
         self._frozen = Frozen(traced)
         self.traced = dataclasses.replace(traced, variables=self._frozen.variables)
         self._layers, self._regularizers = Layers(traced), Regularizers(traced)
-        self.vocabularies = concrete_functions.vocabularies(
-            traced, options.vocabularies
-        )
+        learned = options.vocabularies
+        self.vocabularies = concrete_functions.vocabularies(traced, learned)
         self._limit = Limit(limits.NODES, "nodes in its traced functions")
         self._tables = Tables(traced, keeps_texts=options.keeps_texts)
         self._steps = Limit(limits.OPS, "ops in its traced functions")

@@ -105,9 +105,8 @@ def _layers(loop: Loop) -> Iterator[Match]:
 
 
 def _matches(probe: Probe) -> Iterator[Match]:
-    is_reversed = {
-        probe.loop.origin(i).is_reversed for i in (probe.x, probe.mask) if i is not None
-    }
+    rows = [i for i in (probe.x, probe.mask) if i is not None]
+    is_reversed = {probe.loop.origin(i).is_reversed for i in rows}
     if len(is_reversed) > 1:
         return
     for layer in probe.layers():

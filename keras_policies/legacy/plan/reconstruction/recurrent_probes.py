@@ -271,9 +271,8 @@ class Probe:
         inner = [x @ kernel for x in self.rows]
         for states in itertools.permutations(self.states, cell.states):
             old = (values[states[0]] for values in self.rounds)
-            products = [
-                Products(x, h @ recurrent) for x, h in zip(inner, old, strict=False)
-            ]
+            pairs = zip(inner, old, strict=False)
+            products = [Products(x, h @ recurrent) for x, h in pairs]
             for config in recurrent_cells.settings(cell, self.weights.get("bias")):
                 budget.work(FORMULA + budget.NUMBER * sum(x.size for x in inner))
                 outputs = self._outputs(cell, states, config, products)
@@ -293,9 +292,8 @@ class Probe:
             old, new = ([self.rounds[number + i][at] for at in states] for i in (0, 1))
             after = cell.formula(product, old, self.weights, config)
             outputs.append(after[0])
-            expected = [
-                self.masked(number, *pair) for pair in zip(after, old, strict=True)
-            ]
+            pairs = zip(after, old, strict=True)
+            expected = [self.masked(number, *pair) for pair in pairs]
             if not all(map(_close, new, expected)):
                 return None
         return outputs

@@ -114,16 +114,14 @@ def _layer_spec(
     weights = [(match.path, read.variable, shape)]
     if match.units is not None:
         config["use_bias"] = bias is not None
-    if bias is not None:
-        weights.append(("bias", bias.read.variable, bias.read.shape))
     is_depthwise = match.class_name == "DepthwiseConv2D"
     variables = {"depthwise" if is_depthwise else match.path: read.variable}
     if bias is not None:
+        weights.append(("bias", bias.read.variable, bias.read.shape))
         variables["bias"] = bias.read.variable
     config |= owner.config(dtype_of(read, owner), **variables)
-    return ir.LayerSpec(
-        owner.label(read.variable), match.class_name, config, tuple(weights)
-    )
+    name = owner.label(read.variable)
+    return ir.LayerSpec(name, match.class_name, config, tuple(weights))
 
 
 def _bias(use: Use, uses: Uses, match: LayerMatch) -> Use | None:
