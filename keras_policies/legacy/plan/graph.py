@@ -50,14 +50,16 @@ class Arguments(NamedTuple):
 
 
 def only_for_losses(config: Config) -> set[str]:
-    """Return the layers of a Functional that only lead to an added loss or metric."""
+    """Return the layers of a Functional that only lead to one of `ADDED`."""
     written = [layer for layer in config["layers"] if isinstance(layer, dict)]
-    if not any(layer["class_name"] in ADDED for layer in written):
+    added = {name_of(layer) for layer in written if layer["class_name"] in ADDED}
+    if not added:
         return set()
     graph = _Graph(config)
     ends = graph.calls([config["input_layers"], config["output_layers"]])
     names = (name for name, _ in ends)
-    return graph.names - {*walks.reachable(names, lambda n: graph.taken.get(n, ()))}
+    kept = walks.reachable(names, lambda name: graph.taken.get(name, ()))
+    return graph.names - added - {*kept}
 
 
 def after(config: Config, first: set[str]) -> set[str]:

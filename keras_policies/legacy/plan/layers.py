@@ -175,19 +175,18 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
-    loss_only = graph.only_for_losses(config) if is_functional else ()
     cuts: Collection[str] = ()
+    loss_only: Collection[str] = ()
     if is_functional:
+        loss_only = graph.only_for_losses(config)
         config, cuts = replicas.on_whole_batch(config)
         yield Report(rebuilt={f"{below}{name}": "parts of the batch" for name in cuts})
+        yield Report(loss_only=tuple(f"{below}{name}" for name in loss_only))
     called_with = graph.arguments(config)
     items = zip(config["layers"], numbers, called_with, strict=True)
     for layer, child, called in items:
         child_name = configs.name_of(layer) if loss_only or cuts else None
-        if child_name in cuts:
-            layers.append({})
-        elif child_name in loss_only and layer["class_name"] not in graph.ADDED:
-            yield Report(loss_only=(f"{below}{child_name}",))
+        if child_name in cuts or child_name in loss_only:
             layers.append({})
         else:
             inside = _inside(options, below, rebuilder, child)
@@ -211,12 +210,9 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
 
 def _frozen(layer: Config) -> Config:
     """Return the config of a layer in a frozen model: tf.keras froze it, too."""
-    config: Any = layer.get("config")
-    if not isinstance(config, dict):
-        return layer
-    if not (configs.is_graph(layer) or config.get("trainable")):
-        return layer
-    return {**layer, "config": {**config, "trainable": False}}
+    config = configs.settings(layer)
+    trains = config and (configs.is_graph(layer) or config.get("trainable"))
+    return {**layer, "config": {**config, "trainable": False}} if trains else layer
 
 
 def _layer(
@@ -231,15 +227,13 @@ def _layer(
         dtype = yield from _dtype(config, options, path)
     if cls.is_stock and cls.name == "BatchNormalization":
         dtype = {key: policies.with_float32_variables(dtype[key]) for key in dtype}
+    policy = dtype.get("dtype")
     if cls.is_stock:
-        policy = dtype.get("dtype")
         program = yield from _program(cls.name, config, policy, path)
         if program is not None:
             name = str(config.get("name") or cls.name.lower())
             return programs.call_config(name, path, program, policy)
-    converted: Config = {
-        key: _policy_argument(cls, value, config) for key, value in dtype.items()
-    }
+    converted: Config = {k: _policy_argument(cls, dtype[k], config) for k in dtype}
     if cls.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
         if cls.name == "Bidirectional":
@@ -263,7 +257,6 @@ def _layer(
         from keras_policies.legacy.plan import layers_as_programs
 
         program = layers_as_programs.locally_connected(config, converted)
-        policy = dtype.get("dtype")
         return programs.call_config(converted["name"], path, program, policy)
     if cls.name == "BatchNormalization":
         converted["axis"] = arguments.one_axis(converted.get("axis", -1))
@@ -303,13 +296,9 @@ def _learns_statistics(converted: Any) -> bool:
     """Return whether a layer is or holds a BatchNormalization that is trained."""
     if isinstance(converted, list | tuple):
         return any(map(_learns_statistics, converted))
-    if not isinstance(converted, dict):
-        return False
-    config = converted.get("config")
-    if converted.get("class_name") == "BatchNormalization":
-        return not isinstance(config, dict) or config.get("trainable", True)
-    if not isinstance(config, dict):
-        return False
+    config = configs.settings(converted) if isinstance(converted, dict) else {}
+    if config and converted.get("class_name") == "BatchNormalization":
+        return bool(config.get("trainable", True))
     return any(_learns_statistics(config.get(key)) for key in INNER_LAYERS)
 
 

@@ -37,13 +37,13 @@ def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
     if _is_one_node(matched, graph):
         tensors = _tensors(graph.nodes[matched.nodes[0]].inputs, value)
         arguments = _as_traced(layer, tensors)
-        arguments = arguments or _by_class(matched, graph, value, tensors)
+        arguments = arguments or _by_class(matched, graph, tensors)
         positions = {o: o.position for o in matched.outputs if o not in added}
     else:
         tensors = _tensors(matched.inputs, value)
-        is_attention = matched.layer.class_name == ATTENTION
-        guess = _by_scopes if is_attention else _by_class
-        arguments = guess(matched, graph, value, tensors)
+        arguments = _by_class(matched, graph, tensors)
+        if matched.layer.class_name == ATTENTION:
+            arguments = _by_scopes(matched, graph, value)
         positions = _positions(matched, graph)
     if spec.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == spec.tensors else None
@@ -108,14 +108,12 @@ def _as_traced(layer: TracedLayer, tensors: Sequence[ir.Value]) -> Arguments | N
 
 
 def _by_class(
-    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[ir.Value]
+    matched: MatchedCall, graph: Subgraph, tensors: Sequence[ir.Value]
 ) -> Arguments | None:
     """Return the arguments of a call that was not traced alone, or None."""
     class_name = matched.layer.class_name
     if class_name == ATTENTION:
-        if len(tensors) == 2:
-            return tensors[0], {"value": tensors[1]}
-        return None
+        return (tensors[0], {"value": tensors[1]}) if len(tensors) == 2 else None
     if len(tensors) == 1:
         return tensors[0], {}
     if class_name in OF_LISTS:
@@ -129,7 +127,7 @@ def _by_class(
 
 
 def _by_scopes(
-    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[ir.Value]
+    matched: MatchedCall, graph: Subgraph, value: ValueOf
 ) -> Arguments | None:
     """Return the arguments of attention; each tensor's scope names its role.
 

@@ -136,8 +136,8 @@ def with_unique_names(
     layers = {key: names.take(spec.name) for key, spec in called.items()}
     new = []
     for step in steps:
-        is_call = isinstance(step, ir.CallStep)
-        name = layers[id(step.spec)] if is_call else names.take(step.name)
+        spec = step.spec if isinstance(step, ir.CallStep) else None
+        name = layers.get(id(spec)) or names.take(step.name)
         new.append(dataclasses.replace(step, name=name))
     return tuple(specs), tuple(new)
 
