@@ -26,7 +26,7 @@ class Follower(Protocol):
         """Count an instruction."""
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
-        """Emit a call; return a plain value, or that of the new step."""
+        """Emit a call; return a plain value, or the output of the new step."""
 
     def attribute(self, owner: Any, name: str) -> Any:
         """Return `owner.name`."""

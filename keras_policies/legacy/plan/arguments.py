@@ -204,7 +204,7 @@ MODULES = {
     "_regularizer": "keras.regularizers",
     "_constraint": "keras.constraints",
 }
-SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, in Keras 3, too
+SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, also in Keras 3
 
 
 def inner_object(

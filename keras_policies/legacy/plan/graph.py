@@ -12,7 +12,7 @@ keras/src/models/functional.py.
 import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import walks
@@ -28,6 +28,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 from keras_policies.legacy.plan.build_order import LayerCall, in_build_order
+from keras_policies.legacy.plan.report import Arguments
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
 
@@ -40,13 +41,6 @@ RECURRENT = {
     *("Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "CuDNNGRU"),
     *("CuDNNLSTM", "GRU", "LSTM", "RNN", "SimpleRNN"),
 }
-
-
-class Arguments(NamedTuple):
-    """What a layer is called on."""
-
-    tensors: int  # those of all arguments
-    first: int | list[str]  # those of the first argument, the keys of a dict
 
 
 def only_for_losses(config: Config) -> set[str]:

@@ -36,7 +36,7 @@ def with_sizes(model: Config, weights: LayerWeights) -> Config:
 
 
 def _is_shared(model: Config, source: Config, shape: Shape) -> bool:
-    """Return whether an input that gets one more axis is called on elsewhere, too."""
+    """Return whether other layers also take an input that gets one more axis."""
     if "input_layers" not in model["config"]:
         return False
     config, name = model["config"], configs.name_of(source)

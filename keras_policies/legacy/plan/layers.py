@@ -30,11 +30,11 @@ from keras_policies.legacy.plan import (
     sequential,
 )
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.rebuilder import Rebuilder
 from keras_policies.legacy.plan.report import (
     Converted,
     Converting,
     Options,
+    Rebuilder,
     Reconstruction,
     Report,
 )
@@ -85,7 +85,7 @@ def traced_layer(
 
 
 def _converted_layer(
-    written: Any, place: Place, called: graph.Arguments | None = None
+    written: Any, place: Place, called: report.Arguments | None = None
 ) -> Converted:
     """Return the config of a layer, or of a program if its class is missing."""
     options, prefix, is_root, rebuilder, number = place
@@ -209,7 +209,7 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
 
 
 def _frozen(layer: Config) -> Config:
-    """Return the config of a layer in a frozen model: tf.keras froze it, too."""
+    """Return the config of a layer in a frozen model: tf.keras also froze it."""
     config = configs.settings(layer)
     trains = config and (configs.is_graph(layer) or config.get("trainable"))
     return {**layer, "config": {**config, "trainable": False}} if trains else layer

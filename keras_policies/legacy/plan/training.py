@@ -131,7 +131,7 @@ def keras_objective(module: str, written: Any) -> str | Config:
 
 
 def without_outer_list(written: Any) -> Any:
-    """Return metrics in one list, without that of 2.x around those of one output."""
+    """Return metrics without the list that 2.x puts around those of one output."""
     if isinstance(written, str) or is_config(written):
         return [written]
     if isinstance(written, list | tuple) and len(written) == 1:

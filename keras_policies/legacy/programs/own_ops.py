@@ -100,7 +100,7 @@ TABLES: Mapping[str, Callable[..., Array]] = {
     ),
 }
 
-# Ops that take their attributes, too.
+# Ops that also take their attributes.
 HASHES: Mapping[str, Callable[..., Array]] = {
     "StringToHashBucketFast": lambda attributes, texts: _each(
         lambda text: hashes.farm(text) % attributes["num_buckets"], texts

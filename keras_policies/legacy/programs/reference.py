@@ -65,7 +65,7 @@ class OutOfRangeError(ValueError):
 
 
 class Call(NamedTuple):
-    """A call of a function inside another one, which is often that of a layer."""
+    """A call of a function inside another one, which often belongs to a layer."""
 
     scope: str  # of the node that calls, "model/dense"
     outputs: Sequence[Any]

@@ -19,8 +19,8 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.plan.graph import Arguments
 from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.report import Arguments
 
 
 def by_name(traced: TracedFunctions, number: int) -> dict[str, int]:
@@ -115,7 +115,7 @@ def _names(last: str) -> Iterable[str]:
 
 
 def specs(nest: Nest) -> list[TensorSpec]:
-    """Return the specs in a nest, those of dicts in the order of sorted keys."""
+    """Return the specs in a nest; dicts are flattened by sorted keys."""
     return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, TensorSpec)]
 
 
@@ -148,13 +148,13 @@ def unflatten(nest: Nest, values: Iterator[Any]) -> Nest:
 
 def is_tensors(nest: Nest) -> bool:
     """Return whether a nest consists of values, at least one of them."""
-    ends = trees.leaves(nest, is_leaf=lambda part: not part)  # an empty list, too
+    ends = trees.leaves(nest, is_leaf=lambda part: not part)  # also an empty list
     tensors = ir.Argument | ir.VariableRef | ir.StepOutput | ir.Constant
     return all(isinstance(end, tensors) for end in ends)
 
 
 def names(inputs: Nest) -> list[str]:
-    """Return the names of positional arguments; that of `states/0` is `states`."""
+    """Return the names of positional arguments: `states` for `states/0`."""
     args, _ = inputs
     return [_name(argument) for argument in args]
 

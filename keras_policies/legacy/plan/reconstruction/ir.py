@@ -61,7 +61,7 @@ class UnstackedTensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mapped:
-    """What a round of a loop makes, a tensor with that of each round along an axis."""
+    """A value in a round of a loop; `tensor` stacks those of all rounds."""
 
     tensor: "Value"
     shape: tuple[int | None, ...]  # of one round
@@ -143,7 +143,7 @@ def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
 
 
 def values_in(nest: Nest) -> list[Value]:
-    """Return the values in a nest, those of dicts in the order of sorted keys."""
+    """Return the values in a nest; dicts are flattened by sorted keys."""
     return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, Value)]
 
 

@@ -75,7 +75,7 @@ def losses(matched: MatchedCall, graph: Subgraph) -> set[Output]:
 
 
 def _is_one_node(matched: MatchedCall, graph: Subgraph) -> bool:
-    """Return whether a call of a layer is that of its own function."""
+    """Return whether a call of a layer is one node that calls its function."""
     return len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
 
 

@@ -190,7 +190,7 @@ def _number(emit: _Emitter, table: Table, keys: ir.Value, other: Array) -> ir.Va
 
 
 def _follow(values: Array, other: Array) -> bool:
-    """Return whether values count up from that of unknown words, as in a layer."""
+    """Return whether values count up from the value of unknown words, as in layers."""
     if values.ndim != 1 or values.dtype.kind != "i":
         return False
     return np.array_equal(np.sort(values), other + np.arange(1, len(values) + 1))

@@ -56,7 +56,7 @@ class Subgraph:
         return (output for name in names for output in self.nodes[name].inputs)
 
     def is_op(self, output: Output, *ops: str) -> bool:
-        """Return whether an output is that of a node with one of some ops."""
+        """Return whether a node with one of these ops computes an output."""
         return output.node in self.nodes and self.nodes[output.node].op in ops
 
 
@@ -136,7 +136,7 @@ def matched_calls(
         within = {child for n in numbers for child in traced[n].children.values()}
         for number in numbers:
             spec, layer = spec_of(number), traced[number]
-            # The scope of a layer inside one of the same name is inside, too.
+            # A layer inside one of the same name has a scope inside its scope.
             is_inner = number in within and f"{scope}/{layer.name}" in inside
             if spec is None or is_inner:
                 continue

@@ -114,7 +114,7 @@ def layers_called(steps: Sequence[ir.Step]) -> dict[str, ir.LayerSpec]:
 def with_unique_names(
     inputs: Sequence[TensorSpec], steps: Sequence[ir.Step], mixed: str | None
 ) -> tuple[tuple[TensorSpec, ...], tuple[ir.Step, ...]]:
-    """Return inputs and steps with a name of their own each, those of ops last.
+    """Return inputs and steps with unique names; ops get theirs last.
 
     Inputs of the dtype `mixed` are float32: the policy of the layer casts them.
     """
@@ -136,8 +136,8 @@ def with_unique_names(
     layers = {key: names.take(spec.name) for key, spec in called.items()}
     new = []
     for step in steps:
-        spec = step.spec if isinstance(step, ir.CallStep) else None
-        name = layers.get(id(spec)) or names.take(step.name)
+        layer = step.spec if isinstance(step, ir.CallStep) else None
+        name = layers.get(id(layer)) or names.take(step.name)
         new.append(dataclasses.replace(step, name=name))
     return tuple(specs), tuple(new)
 

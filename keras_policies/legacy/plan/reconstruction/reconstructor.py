@@ -22,9 +22,7 @@ from keras_policies.legacy.base.traced_functions import (
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
-from keras_policies.legacy.plan.graph import Arguments
 from keras_policies.legacy.plan.layers import traced_layer
-from keras_policies.legacy.plan.rebuilder import Rebuilder
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
@@ -41,7 +39,13 @@ from keras_policies.legacy.plan.reconstruction.frozen import Frozen
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing, refuse_resources
-from keras_policies.legacy.plan.report import Options, Reconstruction, Report
+from keras_policies.legacy.plan.report import (
+    Arguments,
+    Options,
+    Rebuilder,
+    Reconstruction,
+    Report,
+)
 
 FUNCTIONAL = "Functional"
 # Layers that consist of one op: following their steps loses nothing.

@@ -136,7 +136,7 @@ def with_sizes(
 
 
 def _name(weight: str) -> str:
-    """Return the name of a layer by that of its kernel, "lstm/lstm_cell/kernel:0"."""
+    """Return the name of a layer from its kernel's, "lstm/lstm_cell/kernel:0"."""
     *scopes, _ = weight.split("/")
     return "_".join(name for name in scopes if not CELL.fullmatch(name))
 

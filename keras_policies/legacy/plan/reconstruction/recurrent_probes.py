@@ -86,7 +86,7 @@ class Loop:
                 raise ValueError("it depends on more than is known")
             inputs = [self.array(item, arrays, depth - 1) for item in step.inputs]
             if step.op == "Cast" and inputs[0].dtype.kind == "f":
-                return inputs[0]  # the body computes in float32, too
+                return inputs[0]  # the body also computes in float32
             result = node_def.call({"op": step.op, "attr": step.attributes}, inputs, {})
             results = result if isinstance(result, tuple | list) else [result]
             arrays[value] = np.asarray(results[value.position])
@@ -263,7 +263,7 @@ class Probe:
         return self.loop.values[next(sizes)]
 
     def layers(self) -> Iterator["Layer"]:
-        """Yield the layers whose states change as those of the loop do."""
+        """Yield the layers whose states change like those of the loop."""
         kernel, recurrent = (self.weights[role] for role in ROLES[:2])
         cell = recurrent_cells.CELLS[kernel.shape[1] // self.units]
         if len(self.states) - cell.states > (self.mask is not None):
@@ -286,7 +286,7 @@ class Probe:
         config: Config,
         products: Sequence[Products],
     ) -> list[Array] | None:
-        """Return the output of each round if the states are those of a cell."""
+        """Return the output of each round if a cell explains the states, else None."""
         outputs = []
         for number, product in enumerate(products):
             old, new = ([self.rounds[number + i][at] for at in states] for i in (0, 1))
@@ -307,7 +307,7 @@ class Probe:
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """A layer whose states are those of a probe."""
+    """A layer that explains the states of a probe."""
 
     probe: Probe
     class_name: str
