@@ -217,7 +217,6 @@ def _list_extend(frame: Frame, op: Instruction) -> None:
 
 
 def _dict_of(keys: tuple[Any, ...], items: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a dict, or raise ValueError if a key is not a string."""
     if not all(isinstance(key, str) for key in keys):
         raise ValueError("a dict whose keys are not strings")
     return dict(zip(keys, items, strict=True))

@@ -178,7 +178,6 @@ class _Reader:
 
 
 def _code(fields: dict[str, Any], layout: str) -> Code:
-    """Return the `Code` of the fields of a layout; raise ValueError for wrong types."""
     local, cells, free = _variables(fields)
     instructions, lines = (_bytes(fields[name]) for name in ("code", "lines"))
     constants, arguments = fields["constants"], fields["ARGUMENTS"]

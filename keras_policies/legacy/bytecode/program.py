@@ -201,7 +201,6 @@ class Run:
 
 
 def _described(step: FunctionStep) -> str:
-    """Return the name of the function of a call, as users know it."""
     if isinstance(step.function, Given):
         return repr(step.function.function)
     name = step.function.removeprefix("python.")

@@ -268,7 +268,6 @@ def own_function(name: str, path: str) -> Converting[Config]:
 
 
 def _as_layers(name: str, dtype: Config) -> Config:
-    """Return the config of a Sequential that computes an activation."""
     inner = [
         keras_object("keras.layers", class_name, {**settings, **dtype})
         for class_name, settings in CHANGED_ACTIVATIONS[name]

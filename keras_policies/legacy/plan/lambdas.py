@@ -163,7 +163,6 @@ def _tensorflow_program(written: WrittenCode, config: Config) -> Program | None:
 
 
 def _program(written: WrittenCode, arguments: Any) -> Program:
-    """Return the program of code, or raise LegacyModelError if it is not understood."""
     text, defaults, closure = written
     constants = {key: _array(value) for key, value in (arguments or {}).items()}
     return follow(read(text), constants, defaults or (), closure or ())
@@ -202,7 +201,6 @@ def arguments(config: Config, options: Options, path: str) -> Converting[Config]
 def _function(
     value: Any, kind: Any, arguments: Any, safe_mode: bool, path: str
 ) -> Converting[Any]:
-    """Convert a function in a config; return None if there is none."""
     written = _written_code(value, kind)
     if written is not None:
         return (yield from _code(written, arguments, safe_mode, path))

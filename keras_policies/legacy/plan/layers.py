@@ -124,7 +124,6 @@ def _converted_layer(
 
 
 def _keras_layer(written: Any, place: Place) -> Converted:
-    """Return the Keras 3 config of a legacy layer or model."""
     if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
         text = f"corrupt: expected the config of a layer, found {str(written)[:80]!r}."
         raise LegacyModelError(text)
@@ -160,7 +159,6 @@ def is_op(class_name: str) -> bool:
 
 
 def _model(class_name: str, config: Config, place: Place, path: str) -> Converted:
-    """Return the config of a Sequential or Functional model, or a subclass of one."""
     options, _, is_root, rebuilder, number = place
     layers: list[Config] = []
     below = "" if is_root else f"{path}/"
@@ -281,7 +279,6 @@ def _program(
 def _accepted(
     class_name: str, cls: KerasClass, config: Config, options: Options, path: str
 ) -> Converted:
-    """Return the arguments of a layer that its class in Keras 3 accepts."""
     if not cls.is_stock:
         base, named = classes.stock_base(cls.name)
         return (yield from arguments.subclass_arguments(base, named, config, path))

@@ -35,7 +35,6 @@ class Written(NamedTuple):
 
 
 def _written(dtype: Any) -> Written:
-    """Return the policy that a legacy `dtype` describes, with its loss scale."""
     config: Any = dtype.get("config") or {} if isinstance(dtype, dict) else None
     name = dtype if config is None else config.get("name")
     if not isinstance(name, str):

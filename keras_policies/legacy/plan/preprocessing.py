@@ -79,7 +79,6 @@ def _check_given(vocabulary: Any, safe_mode: bool) -> None:
 
 
 def _token(token: bytes | str | int, is_integer: bool) -> int | str:
-    """Return a token as the config of Keras 3 has it."""
     try:
         text = token.decode() if isinstance(token, bytes) else token
         return int(text) if is_integer else str(text)
@@ -194,7 +193,6 @@ def _frequencies(config: Config, learned: Vocabulary) -> Config:
 
 
 def _counted(learned: Vocabulary) -> int:
-    """Return the number of tokens that a CategoryEncoding has learned."""
     count = learned.weight("num_elements")
     if count is None or count.size != 1:
         raise NothingLearnedError("the file holds no number of tokens: was it adapted?")

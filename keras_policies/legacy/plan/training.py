@@ -100,7 +100,6 @@ def is_known(kind: str, name: str) -> bool:
 
 
 def _function_name(written: Any) -> str | None:
-    """Return the name of the function that a config stands for, or None."""
     if isinstance(written, dict) and written.get("class_name") == "function":
         written = written.get("config")
     return written if isinstance(written, str) else None

@@ -208,7 +208,6 @@ class Interpreter:
         return _evaluated(node, inputs)
 
     def _table(self, value: Value) -> Table:
-        """Return the content of a lookup table."""
         is_table = isinstance(value, Resource)
         table = self.traced.tables.get(value.number) if is_table else None
         if table is None:
@@ -217,7 +216,6 @@ class Interpreter:
         return table
 
     def _variable(self, value: Value) -> Array:
-        """Return the value of a variable."""
         if not isinstance(value, Resource):
             return np.asarray(value)
         if value.number not in self.traced.variables:
@@ -248,7 +246,6 @@ def _order(
 
 
 def _value(function: Function, results: Mapping[str, Any], output: Output) -> Any:
-    """Return the value of an output of a node."""
     outputs, position = results[output.node], output.position
     node = function.nodes.get(output.node)
     if node is not None and node.op in table.NODES:
@@ -261,7 +258,6 @@ def _value(function: Function, results: Mapping[str, Any], output: Output) -> An
 
 
 def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
-    """Evaluate a node on arrays."""
     if any(isinstance(value, Resource) for value in inputs):
         raise NotInterpretedError(f"{node.name!r} ({node.op}) reads a lookup table")
     op = node.op
@@ -284,7 +280,6 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
 
 
 def _check_indices(indices: Array, lengths: Any) -> None:
-    """Raise an error if an index is not below the length of its axis."""
     if np.size(indices) and not np.all((indices >= 0) & (indices < np.array(lengths))):
         raise OutOfRangeError(int(np.min(lengths)))
 

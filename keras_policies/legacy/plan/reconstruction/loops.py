@@ -99,7 +99,6 @@ def list_result(
 
 
 def _row(name: str, tensor: ir.Value, row: Array) -> ir.OpStep:
-    """Return the step that takes a row of a tensor."""
     bounds = [ir.Constant([int(row)]), ir.Constant([int(row) + 1]), ir.Constant([1])]
     return ir.OpStep(name, "StridedSlice", {"shrink_axis_mask": 1}, (tensor, *bounds))
 
@@ -181,7 +180,6 @@ def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.Value:
 
 
 def _tensor(value: ir.Value) -> ir.Value:
-    """Return the tensor of all rounds."""
     if not isinstance(value, ir.Mapped | ir.UnstackedTensor):
         raise ValueError("it is the same in all rounds")
     return value.tensor

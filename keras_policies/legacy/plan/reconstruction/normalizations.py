@@ -119,7 +119,6 @@ def _formula(
 
 
 def _roles(trained: list[int], moved: list[int]) -> Iterator[dict[str, int]]:
-    """Yield the roles that the variables can have."""
     for scales in itertools.permutations(ROLES[:2], len(trained)):
         for statistics in itertools.permutations(ROLES[2:]):
             named = {**dict(zip(scales, trained, strict=True))}
@@ -134,7 +133,6 @@ def _normalized(x: Array, values: Mapping[str, Array], epsilon: float) -> Array:
 
 
 def _epsilon(x: Array, y: Array, values: Mapping[str, Array]) -> float | None:
-    """Return the epsilon with which a formula gives `y`, or None."""
     scaled = (x - values["moving_mean"]) * values.get("gamma", 1)
     with np.errstate(all="ignore"):
         squares = (scaled / (y - values.get("beta", 0))) ** 2

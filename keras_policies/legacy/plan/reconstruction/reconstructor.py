@@ -208,7 +208,6 @@ class Reconstructor(Rebuilder):
         return program.converted(built, entry, self._convert_spec)
 
     def _follow(self, trace: ConcreteFunction) -> ir.Followed:
-        """Return the steps of a trace of a layer, and its outputs."""
         layer = self.traced.layers[self._around[-1]]
         if kinds := concrete_functions.composites(trace.inputs):
             raise LegacyModelError(
@@ -303,7 +302,6 @@ class Reconstructor(Rebuilder):
         return ir.LayerSpec(layer.name, layer.class_name, config, weights, number)
 
     def _convert_traced(self, number: int, prefix: str, name: str) -> Converted | None:
-        """Convert a traced layer inside a rebuilt one."""
         key = number, prefix + name
         if key not in self._converted:
             layer = self.traced.layers[number]
@@ -315,7 +313,6 @@ class Reconstructor(Rebuilder):
         return self._converted[key]
 
     def _convert_spec(self, spec: ir.LayerSpec, prefix: str, name: str) -> Converted:
-        """Convert a layer that a program calls."""
         if spec.number is not None:
             converted = self._convert_traced(spec.number, prefix, name)
         else:

@@ -63,7 +63,6 @@ def swapped(name: str, value: ir.Value, steps: ir.Steps) -> ir.StepOutput:
 
 
 def _step(layer: Layer, config: Config) -> ir.OpStep:
-    """Return the step that replaces a loop."""
     probe, loop = layer.probe, layer.probe.loop
     origin = loop.origin(probe.x)
     x = origin.batch_major
@@ -124,7 +123,6 @@ def _matches(probe: Probe) -> Iterator[Match]:
 def _roles(
     loop: Loop, variables: Sequence[ir.VariableRef]
 ) -> Iterator[dict[str, ir.VariableRef]]:
-    """Yield the roles that the variables of a cell can have."""
     if len(variables) not in (2, 3):
         return
     for order in itertools.permutations(variables):

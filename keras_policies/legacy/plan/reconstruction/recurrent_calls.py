@@ -96,7 +96,6 @@ def _takes_last(step: ir.Step | None) -> bool:
 
 
 def _layer_spec(step: ir.OpStep, settings: Config, uses: Uses) -> ir.LayerSpec:
-    """Return the layer that a step is."""
     reads = [uses.reads[value] for value in _weights(step)]
     roles = dict(zip(step.attributes["weights"], reads, strict=True))
     variables = {role.partition("_")[0]: read.variable for role, read in roles.items()}

@@ -211,7 +211,6 @@ class Probe:
             self._arrays[reversed_rows.tensor] = rows
 
     def _start(self, position: int) -> Any:
-        """Return an input of the first round."""
         loop, value = self.loop, self.loop.values[position]
         if position in (self.x, self.mask):
             rows = self.rows if position == self.x else self.masks
@@ -229,7 +228,6 @@ class Probe:
         return self._array(value)
 
     def _array(self, value: ir.Value) -> Array:
-        """Return the array of a value in the probe."""
         return self.loop.array(value, self._arrays)
 
     def _call(self, name: str, values: Sequence[Any]) -> list[Any]:
@@ -336,7 +334,6 @@ class Layer:
     def _end(
         self, position: int, last: Sequence[int], outputs: Sequence[Array]
     ) -> ir.Value | LayerOutput | None:
-        """Return the result of the loop at a position."""
         loop, rounds = self.probe.loop, self.probe.rounds
         value, after = loop.values[position], [values[position] for values in rounds]
         if loop.stays[position]:

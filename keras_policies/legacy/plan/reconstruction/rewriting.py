@@ -69,7 +69,6 @@ class _Rewriting:
         return self.steps.add(ir.CallStep(spec, value))
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """Return the new value in place of an old one."""
         if isinstance(value, ir.StepOutput):
             first = self._new_values[ir.StepOutput(value.step)]
             if value.position and isinstance(first, ir.StepOutput):
@@ -95,7 +94,6 @@ class _Rewriting:
         return self._identity("identity", output) if is_input else output
 
     def _weight(self, variable: int) -> ir.Value:
-        """Return the value of a variable, by a layer that holds it."""
         weight = self.owner.variables[variable]
         name, dtype = self.owner.label(variable), str(weight.dtype)
         if dtype not in FLOATS:

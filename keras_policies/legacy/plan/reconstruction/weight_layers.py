@@ -80,7 +80,6 @@ def _dilate(
 
 
 def _layer_for(use: Use, uses: Uses) -> LayerMatch | None:
-    """Return the layer that a step with a variable is, or None."""
     step = None if use.step == OUTPUT else uses.steps[use.step]
     if not isinstance(step, ir.OpStep):
         return None
