@@ -228,10 +228,7 @@ def rebuild(
     A class of the file that only shares its name with a Keras class counts as missing:
     its config, weights or outputs reveal it. If that does not help, a model that lists
     its layers becomes its traced function, because a config does not say which masks
-    its missing classes create or change.
-
-    User-defined classes are those of the surrounding `custom_object_scope`. Raises the
-    errors of `load_model`, and Keras3ModelError.
+    its missing classes create or change. Also raises Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:

@@ -11,10 +11,11 @@ traced functions on probes of all variables and of the input:
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
@@ -40,12 +41,8 @@ ASSIGNMENTS = {
 ROLES = "gamma", "beta", "moving_mean", "moving_variance"
 
 
-class Formula(NamedTuple):
-    """The variables of a batch normalization, by role, and its two numbers."""
-
-    variables: Mapping[str, int]
-    epsilon: float
-    momentum: float
+# The variables of a batch normalization, by role, and its two numbers.
+Formula: TypeAlias = tuple[Mapping[str, int], Config]
 
 
 def batch_normalization(
@@ -61,17 +58,17 @@ def batch_normalization(
         formula = _formula(traced, layer, trace, in_training)
     if formula is None:
         return None
+    variables, numbers = formula
     config = {
         "name": name,
         "axis": -1,
-        "epsilon": float(f"{formula.epsilon:.3g}"),
-        "momentum": float(f"{formula.momentum:.4g}"),
-        "scale": "gamma" in formula.variables,
-        "center": "beta" in formula.variables,
+        **numbers,
+        "scale": "gamma" in variables,
+        "center": "beta" in variables,
         "trainable": bool(layer.trainable),
         "dtype": layer.config.get("dtype"),
     }
-    weights = tuple((role, n, None) for role, n in formula.variables.items())
+    weights = tuple((role, n, None) for role, n in variables.items())
     return ir.LayerSpec(name, "BatchNormalization", config, weights)
 
 
@@ -114,7 +111,8 @@ def _formula(
             if roles[role] in after
         ]
         if len(momenta) == 2 and _close(np.ptp(momenta) + 1, np.ones(())):
-            return Formula(roles, epsilon, float(np.mean(momenta)))
+            momentum = float(f"{np.mean(momenta):.4g}")
+            return roles, {"epsilon": float(f"{epsilon:.3g}"), "momentum": momentum}
     return None
 
 

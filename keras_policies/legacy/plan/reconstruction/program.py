@@ -63,26 +63,6 @@ def converted(
     return program_config, joined([report, *reports])
 
 
-def with_one_layer(
-    spec: ir.LayerSpec,
-    path: str,
-    tensor_spec: TensorSpec,
-    variables: Mapping[int, LegacyWeight],
-) -> Program:
-    """Return the program of a single stock layer."""
-    call = ir.CallStep(spec, ir.Argument(0), name=spec.name)
-    return Program(
-        name=spec.name,
-        path=path,
-        inputs=(tensor_spec,),
-        steps=(call,),
-        starts=ir.Argument(0),
-        ends=ir.StepOutput(0),
-        weights=layer_weights([call], variables),
-        is_layer=True,
-    )
-
-
 def _input_layer(spec: TensorSpec) -> Config:
     config = {"name": spec.name, "batch_input_shape": spec.shape, "dtype": spec.dtype}
     return {"class_name": "InputLayer", "name": spec.name, "config": config}

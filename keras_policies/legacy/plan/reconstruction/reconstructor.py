@@ -141,10 +141,18 @@ class Reconstructor(Rebuilder):
                 self.traced, layer, name, traces[0], twin
             )
             if normalization is not None:
-                spec = concrete_functions.specs(traces[0].inputs)[0]
-                variables = self.traced.variables
+                call = ir.CallStep(normalization, ir.Argument(0), name=name)
+                one = Program(
+                    (call,),
+                    ir.StepOutput(0),
+                    name,
+                    path,
+                    inputs=(concrete_functions.specs(traces[0].inputs)[0],),
+                    starts=ir.Argument(0),
+                    weights=program.layer_weights([call], self.traced.variables),
+                    is_layer=True,
+                )
                 entry = Reconstruction(layer.class_name, layer.variables)
-                one = program.with_one_layer(normalization, path, spec, variables)
                 return program.converted(one, entry, self._convert_spec)
         if not any(trace.losses for trace in with_losses):
             return self._with_program(layer, name, traces)
