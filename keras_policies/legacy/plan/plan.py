@@ -226,7 +226,7 @@ def _written(legacy: LegacyModel) -> Config:
         return _with_sizes(legacy)
     if legacy.config.get("class_name") in classes.GRAPHS:
         raise LegacyModelError(
-            "it does not say of which layers it consists, as one of them had no "
+            "its config does not list its layers, because one of them had no "
             "get_config.",
             hints.load_weights_into_code(legacy.path),
         )

@@ -42,22 +42,20 @@ class ReconstructionSummary:
         missing = [path for path in self.layers if path not in self.contradicted]
         if missing:
             yield (
-                "the classes of these layers are not to be found, so they were made of "
-                "the functions that the file recorded: "
-                f"{_named(missing, self.layers)}."
+                "the classes of these layers are not to be found, so they were rebuilt "
+                f"from the functions in the file: {_named(missing, self.layers)}."
             )
         if self.contradicted:
             yield (
                 "the file's own graph computes something else than the configs of "
-                "these layers, or of one of them, say (a call that was replaced, or a "
-                "class with the name of one of Keras), so they were made of the graph: "
-                f"{_named(self.contradicted, self.layers)}. Pass verify=False to open "
-                "them as their configs say."
+                "these layers, or of some of them (a call was replaced, or a class "
+                "only has the name of a Keras class), so they were rebuilt from the "
+                f"graph: {_named(self.contradicted, self.layers)}. Pass verify=False "
+                "to open them as their configs say."
             )
         yield (
-            "They train with the dropout, the losses and the regularizers that these "
-            "have. Random numbers are drawn in training only; in inference, they are "
-            "their mean."
+            "They train with the recorded dropout, losses and regularizers. Random "
+            "numbers are only drawn in training; in inference, their mean is used."
         )
         if self.trained_otherwise:
             yield (
@@ -67,16 +65,16 @@ class ReconstructionSummary:
             )
         if self.without_losses:
             yield (
-                "These added losses by ops without a counterpart in Keras 3, and the "
-                f"model trains without them: {_named(self.without_losses)}."
+                "The model trains without the losses of these layers, whose ops have "
+                f"no counterpart in Keras 3: {_named(self.without_losses)}."
             )
         if self.unused:
             unused = ", ".join(self.unused)
-            yield f"Left out, since no inference function reads them: {unused}."
+            yield f"Left out, because no inference function reads them: {unused}."
         if self.copied:
             yield (
-                "Copied, since several of these layers shared them; each copy trains "
-                f"by itself now: {', '.join(self.copied)}."
+                "Copied, because several of these layers shared them; each copy now "
+                f"trains by itself: {', '.join(self.copied)}."
             )
         if self.depth > limits.STEPS_IN_MODEL:
             yield (
