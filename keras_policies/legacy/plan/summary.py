@@ -65,8 +65,8 @@ class ReconstructionSummary:
             )
         if self.without_losses:
             yield (
-                "The model trains without the losses of these layers, whose ops have "
-                f"no counterpart in Keras 3: {_named(self.without_losses)}."
+                "These added losses by ops without a counterpart in Keras 3, and the "
+                f"model trains without them: {_named(self.without_losses)}."
             )
         if self.unused:
             unused = ", ".join(self.unused)
