@@ -296,7 +296,7 @@ def _learns_statistics(converted: Any) -> bool:
     config = configs.settings(converted) if isinstance(converted, dict) else {}
     if config and converted.get("class_name") == "BatchNormalization":
         return bool(config.get("trainable", True))
-    return any(_learns_statistics(config.get(key)) for key in INNER_LAYERS)
+    return any(_learns_statistics(config[key]) for key in INNER_LAYERS if key in config)
 
 
 def _dtype(config: Config, options: Options, path: str) -> Converted:
