@@ -9,6 +9,7 @@ from keras import layers
 import keras_policies
 from keras_policies import LegacyModelError
 from keras_policies.legacy.base import configs
+from keras_policies.legacy.build import build
 
 ARCHIVE = legacy_files.FOLDER / "names.tar.xz"
 NAMES = [name for name in legacy_files.names(ARCHIVE) if "/own/" not in name]
@@ -177,6 +178,23 @@ def test_a_class_that_is_not_the_files_is_refused(folder):
         keras_policies.load_model(path, objects)
     model = keras_policies.load_model(path, objects, verify=False)
     assert [type(layer) for layer in model.layers[1:3]] == [Other, Other]
+
+
+def test_weights_of_one_shape_in_each_others_place_are_found(folder, monkeypatch):
+    """A SavedModel is compared with its own graph, whatever classes are passed."""
+    stock = build.assign
+
+    def assign(pairs, advance):
+        first, second = [at for at, (item, _) in enumerate(pairs) if item.ndim == 2][:2]
+        assert pairs[first][0].shape == pairs[second][0].shape == (5, 5)
+        values = [weight for _, weight in pairs]
+        values[first], values[second] = values[second], values[first]
+        stock([*zip((item for item, _ in pairs), values, strict=True)], advance)
+
+    monkeypatch.setattr(build, "assign", assign)
+    path = folder / "2.15.1" / "swapped" / "saved_model"
+    with pytest.raises(LegacyModelError, match="its own graph"):
+        keras_policies.load_model(path, CUSTOM_OBJECTS)
 
 
 def sequential(*layers):

@@ -97,7 +97,7 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
             return _Call(made, found.backends)
         if id(config) in found.needed:
             return form(layer, found.needed[id(config)], found.backends)
-        output_spec, sizes = layer.compute_output_spec, _OpenSizes(layer)
+        output_spec, sizes = layer.compute_output_spec, OpenSizes(layer)
 
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
             sizes.take(_tensors(args, kwargs))
@@ -116,7 +116,7 @@ class _Call(keras_internals.LayerCall):
     def __init__(self, made: keras.Operation, backends: Collection[str]) -> None:
         super().__init__(name=_layer(made).name)
         self.made, self.stock, self.backends = made, _layer(made), backends
-        self.sizes = _OpenSizes(self.stock)
+        self.sizes = OpenSizes(self.stock)
         self.forms: dict[Specs, keras.Model | None] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -283,7 +283,7 @@ def _einsum(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
     return _activated(layer, x)
 
 
-class _OpenSizes:
+class OpenSizes:
     """Gives an EinsumDense the sizes of its inputs for each None in its `output_shape`.
 
     tf.keras knew them from the tensor that it computed. Layers behind it may need them:

@@ -40,7 +40,7 @@ def restore_models(
         while around not in named:
             around = os.path.dirname(around)
         named[path] = "/".join(filter(None, (named[around], layer.name)))
-        if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
+        if targets.is_graph(layer):
             written = recorded.get(path) or suggested.get(layer_name(named[path]))
             policy = _floating(policy_of(written))
             if policy is not None:

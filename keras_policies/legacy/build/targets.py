@@ -90,6 +90,12 @@ def layers(
                 waiting.append(Place(child, tuple(paths)))
 
 
+def is_graph(layer: keras.Layer) -> bool:
+    """Return whether a layer is a Sequential or Functional model."""
+    is_sequential = isinstance(layer, keras.Sequential)
+    return is_sequential or keras_internals.is_functional(layer)
+
+
 def targets(layer: keras.Layer) -> list[Target]:
     """Return the targets of a layer, in the order of `layer.weights`."""
     by_variable: dict[int, Target] = {}
@@ -132,7 +138,7 @@ def _children(layer: keras.Layer) -> Iterator[tuple[tuple[str, ...], Any]]:
     A checkpoint counts those layers of a Sequential or Functional model that have
     weights.
     """
-    if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
+    if is_graph(layer):
         numbers = itertools.count()
         for inner in layer.layers:
             name = inner.name

@@ -24,6 +24,7 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.build.targets import is_graph
 from keras_policies.legacy.guards import limits
 
 # Class -> the part whose config it holds. The layers in the config of a Bidirectional
@@ -140,12 +141,6 @@ class Parts:
         )
         self.free -= {id(item) for item in (*trained, *others)}
         return trained, others
-
-
-def is_graph(layer: keras.Layer) -> bool:
-    """Return whether a layer is a Sequential or Functional model."""
-    is_sequential = isinstance(layer, keras.Sequential)
-    return is_sequential or keras_internals.is_functional(layer)
 
 
 def _children(
