@@ -367,9 +367,7 @@ def load_weights(
         def fit(by_layer: weights.ByLayer) -> checkpoint_objects.Fitted:
             if not by_name:
                 by_layer = weights.by_position(model, by_layer, skips=skip_mismatch)
-            return weights.pair(
-                model, by_layer, "objects", skips=skip_mismatch, some=by_name
-            )
+            return weights.pair(model, by_layer, skips=skip_mismatch, some=by_name)
 
         fitting = checkpoint_objects.fitting(objects, candidates.meant, fit)
         name, (pairs, not_loaded) = fitting

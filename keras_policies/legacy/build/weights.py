@@ -42,9 +42,8 @@ SKIPPING = (
 def pair(
     model: keras.Model,
     by_layer: ByLayer,
-    more: str | None = None,
-    built: LayersWithWeights = (),
     config: Config | None = None,
+    built: LayersWithWeights = (),
     *,
     skips: bool = False,
     some: bool = False,
@@ -57,12 +56,10 @@ def pair(
     Args:
         model: `keras.Model`, built.
         by_layer: the weights of the file.
-        more: what the file may hold beside: `"added"`, weights that a program gave to
-            layers of Keras's own, or `"objects"`, those of other objects than the
-            model.
+        config: that of the model, as saved with these weights; a program may have
+            given more to layers of Keras's own. None for a model made in code: anything
+            may have been frozen, and a checkpoint may have other objects beside.
         built: layers whose weights are known.
-        config: that of the model, as saved with these weights. None for a model made
-            in code: anything may have been frozen.
         skips: whether weights that do not fit are left.
         some: whether the model or the file may have layers that the other has not.
 
@@ -77,10 +74,15 @@ def pair(
     }
     inner = configs.inner_layers(config or {})
     written = {configs.layer_name(configs.name_of(each)): each for each in inner}
-    wanted, left, problems = _matched(model, stored, more, built, some=some)
+    wanted, left, problems = _matched(
+        model, stored, built, is_in_code=config is None, some=some
+    )
+    owner = _owner if config is None and set(stored) == {""} else None
     pairs, suspects = Pairs(), set[str]()
     for layer, variables, weights in wanted:
-        other = _other(layer, more, is_model=layer is model, is_whole={*stored} == {""})
+        parts = keras_internals.sublayers(layer)
+        is_stock = layer is not model and all(map(own_classes.is_stock, parts))
+        other = _shape if config is not None and is_stock else owner
         try:
             found, rest = _fit(
                 layer, variables, weights, written.get(layer.name), other
@@ -95,16 +97,17 @@ def pair(
     if (problems and not skips) or (missing and not pairs):
         listed = "\n  ".join(missing)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        raise LegacyModelError(reason, "" if config else SKIPPING, suspects=suspects)
+        hint = SKIPPING if config is None else ""
+        raise LegacyModelError(reason, hint, suspects=suspects)
     return pairs, left + problems
 
 
 def _matched(
     model: keras.Model,
     stored: ByLayer,
-    more: str | None,
     built: LayersWithWeights,
     *,
+    is_in_code: bool,
     some: bool,
 ) -> tuple[list[tuple[keras.Layer, list[Target], Weights]], list[str], list[str]]:
     """Return layers with variables and weights, what is left, and what is missing."""
@@ -118,7 +121,7 @@ def _matched(
         taken |= {id(item) for item in layer.weights}
     for name in dict.fromkeys((*listed, *stored)):
         weights = stored.get(name, ())
-        is_beside = more == "objects" and any(item.path for item in weights)
+        is_beside = is_in_code and any(item.path for item in weights)
         if not name and not is_whole and is_beside and not listed[name]:
             continue  # a counter beside the model in a checkpoint
         if not name and name not in stored:  # HDF5 files of older releases lack them
@@ -139,16 +142,6 @@ def _without(taken: Collection[int], variables: Sequence[Target]) -> list[Target
     return [item for item in variables if id(item.variable) not in taken]
 
 
-def _other(
-    layer: keras.Layer, more: str | None, *, is_model: bool, is_whole: bool
-) -> Callable[[LegacyWeight], Any] | None:
-    """Return what other weights have in another way, None if there are none."""
-    if more == "objects":
-        return _owner if is_whole else None
-    is_stock = map(own_classes.is_stock, keras_internals.sublayers(layer))
-    return _shape if more and not is_model and all(is_stock) else None
-
-
 def _fit(
     layer: keras.Layer,
     variables: Sequence[Target],
@@ -156,7 +149,10 @@ def _fit(
     config: Config | None,
     other: Callable[[LegacyWeight], Any] | None,
 ) -> tuple[Pairs, Weights]:
-    """Return the variables of a layer, each with its weight, and what is left."""
+    """Return the variables of a layer, each with its weight, and what is left.
+
+    `other` gives what other weights have in another way, None if there are none.
+    """
     usable = _usable(weights)
     if any(weight.path for weight in usable):
         found = _by_attributes(variables, usable)
