@@ -38,7 +38,7 @@ ATTRIBUTES = (
     "SavedModel, a .keras file or a checkpoint (save_format='tf')."
 )
 Variables: TypeAlias = tuple[keras.Variable, ...]
-# Pairs of the id of a variable and the position of its weight in the list.
+# Pairs of the position of a weight in the list and the id of its variable.
 Assignment: TypeAlias = tuple[tuple[int, int], ...]
 # The ends of the list of trainable weights and of the other, and what is in them.
 Way: TypeAlias = tuple[int, int, Assignment]
@@ -291,7 +291,7 @@ class Listings:
             places = [*enumerate(trained, first), *enumerate(others, second)]
             has_room = not trained or end <= middle
             if has_room and all(self._may_be(each, place) for place, each in places):
-                found = tuple((id(each), place) for place, each in places)
+                found = tuple((place, id(each)) for place, each in places)
                 longer.append((end, second + len(others), way + found))
         return longer
 
@@ -302,10 +302,10 @@ def _walk(
     """Add a part, by a step for itself and for each in it, in each of the orders."""
     longer = list[Way]()
     for order in part.orders:
-        in_order = (*order, part) if part.is_model else (part, *order)
-        longer += functools.reduce(
-            lambda ways, each: _distinct(step(ways, each)), in_order, ways
-        )
+        reached = ways
+        for each in (*order, part) if part.is_model else (part, *order):
+            reached = _distinct(step(reached, each))
+        longer += reached
     return _distinct(longer)
 
 

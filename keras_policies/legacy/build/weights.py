@@ -8,7 +8,6 @@ have to leave one order.
 
 import collections
 import itertools
-import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -302,7 +301,7 @@ def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:
     by_id = {id(variable): variable for variable in free}
     any_way = Listings(lambda variable, place: True)
     found = [
-        {place: by_id[key] for key, place in sorted(way, key=operator.itemgetter(1))}
+        {place: by_id[key] for place, key in sorted(way)}
         for way in ways or any_way.of_layer(code)
     ]
     pairs = [(variable, weights[place]) for place, variable in found[0].items()]
