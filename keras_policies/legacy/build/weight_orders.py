@@ -105,30 +105,25 @@ class Parts:
         own = None if is_model else self._own(listed)
         written, orders = _children(layer, config)
         parts = {
-            id(child): self.part(child, written.get(id(child)))
+            id(child): part
             for child in orders[0]
             if id(child) not in self._seen
+            and (part := self.part(child, written.get(id(child)))).size
         }
-        kept = (
+        in_order = (
             tuple(parts[id(child)] for child in order if id(child) in parts)
             for order in orders
         )
         trained, others = own or self._own(listed)
         inner = (config or {}).get("config")
-        recorded = inner.get("trainable") if isinstance(inner, dict) else None
+        flag = inner.get("trainable") if isinstance(inner, dict) else None
         return Part(
             layer=layer,
             config=config,
-            trainable=layer.trainable
-            if self.by_code and recorded is None
-            else recorded,
+            trainable=layer.trainable if self.by_code and flag is None else flag,
             trained=trained,
             others=others,
-            orders=tuple(
-                dict.fromkeys(
-                    tuple(part for part in order if part.size) for order in kept
-                )
-            ),
+            orders=tuple(dict.fromkeys(in_order)),
             is_model=is_model,
         )
 
