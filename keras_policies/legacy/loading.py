@@ -356,10 +356,7 @@ def load_weights(
         def fit(by_layer: weights.ByLayer) -> checkpoint_objects.Fitted:
             if not by_name:
                 by_layer = weights.by_position(model, by_layer, skips=skip_mismatch)
-                by_layer = checkpoint_objects.with_layer_names(model, by_layer)
-            return weights.pair(
-                model, by_layer, "objects", skips=skip_mismatch, some=by_name
-            )
+            return weights.pair(model, by_layer, skips=skip_mismatch, some=by_name)
 
         fitting = checkpoint_objects.fitting(objects, candidates.meant, fit)
         name, (pairs, not_loaded) = fitting
