@@ -140,8 +140,9 @@ class State:
         if fill.op in FROM_TENSORS:
             dtypes = (table.attributes[key] for key in ("key_dtype", "value_dtype"))
             keys, values = map(self._values, fill.inputs[1:], dtypes)
-            is_known = keys is not None and values is not None
-            return Table(keys.reshape(-1), values.reshape(-1)) if is_known else None
+            if keys is None or values is None:
+                return None
+            return Table(keys.reshape(-1), values.reshape(-1))
         name = self._assets.get(f"{self.graph.source(fill.inputs[1]).name}:0", "")
         return tables.of_columns(tables.lines_of(self._folder, name), fill, table)
 
