@@ -201,10 +201,10 @@ def _inputs(config: Config) -> Inputs:
     """Return `{name: (shape, dtype)}` of a subclassed model's one input, or {}."""
     build_config = config.get("build_config")
     shape = build_config.get("input_shape") if isinstance(build_config, dict) else None
-    is_shape = isinstance(shape, list | tuple) and all(
-        size is None or isinstance(size, int) for size in shape
-    )
-    return {"inputs": (tuple(shape), "float32")} if is_shape else {}
+    if not isinstance(shape, list | tuple):
+        return {}
+    is_one = all(size is None or isinstance(size, int) for size in shape)
+    return {"inputs": (tuple(shape), "float32")} if is_one else {}
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ class _Layers:
         written = metadata.get("config")
         has_config = isinstance(written, dict) and not written.get(WITHOUT_CONFIG)
         config: Config = {key: metadata[key] for key in IN_METADATA if key in metadata}
-        config |= written if has_config else {}
+        config |= (written or {}) if has_config else {}
         class_name = str(metadata.get("class_name"))
         of = self.traces.under
         if node == 0 and self._objects.is_signature:
