@@ -85,8 +85,7 @@ def _convolved(
     return ops.concatenate([call(*part) for part in parts], axis=axis)
 
 
-RENAMED = {"filter": "filters", "stride": "strides"}
-RENAMED |= {"dilation_rate": "dilations", "rate": "dilations"}
+RENAMED = {"stride": "strides", "dilation_rate": "dilations", "rate": "dilations"}
 for _name, _inputs, _names in (
     ("conv", "filters", "nn.convolution nn.conv1d nn.conv2d nn.conv3d Conv2D Conv3D"),
     ("depthwise_conv", "filters", "nn.depthwise_conv2d DepthwiseConv2dNative"),
@@ -96,7 +95,7 @@ for _name, _inputs, _names in (
         f"input {_inputs} {SETTINGS}",
         (functools.partial(_convolved, _name), _names),
         v1=True,
-        renamed=RENAMED,
+        renamed=RENAMED | ({"filter": "filters"} if _inputs == "filters" else {}),
     )
 
 
