@@ -118,8 +118,8 @@ def arange(
         is_whole = (isinstance(n, float) and n.is_integer() for n in numbers)
         numbers = [int(n) if w else n for n, w in zip(numbers, is_whole, strict=True)]
         numbers = [*map(converters.length, numbers)]
-    dtype = dtype or ("float32" if has_float else "int32")
-    return computed.arange(*numbers, dtype)
+    default = "float32" if has_float else "int32"
+    return computed.arange(*numbers, dtype=dtype or default)
 
 
 def _bound(value: Any) -> Any:

@@ -83,7 +83,7 @@ def _all_pairs(a: Any, b: Any, **kwargs: Any) -> int:
 
 def _of_conv(x: Any, *kernels: Any, **kwargs: Any) -> int:
     """Multiply the positions of an image by the size of all kernels."""
-    return np.size(x) // max(np.shape(x)[-1], 1) * sum(map(np.size, kernels))
+    return int(np.size(x) // max(np.shape(x)[-1], 1) * sum(map(np.size, kernels)))
 
 
 def _filtered(x: Any, *kernels: Any, **kwargs: Any) -> int:
