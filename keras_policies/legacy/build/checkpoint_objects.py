@@ -1,4 +1,4 @@
-"""Finds the object of a checkpoint that is the model, and the layers in its paths."""
+"""Finds the object of a checkpoint that is the model, and names the layers in paths."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.build.weights import ByLayer
 
 NUMBER = "layer-"  # of a layer in its Sequential or Functional model
-Fitted = tuple[Pairs, list[str]]  # and what of the file is not loaded
+Fitted = tuple[Pairs, list[str]]  # the strings say what is not loaded
 
 
 def fitting(
@@ -22,12 +22,10 @@ def fitting(
     meant: str | None,
     fit: Callable[[ByLayer], Fitted],
 ) -> tuple[str, Fitted]:
-    """Return the name of the one object that fits the model, and its pairs.
+    """Return the name of the one object that fits the model, and what `fit` returns.
 
-    Args:
-        objects: the weights of each object that may be the model, by its name.
-        meant: the object whose error is raised if none fits; None lists them all.
-        fit: pairs weights with the variables of the model, or raises.
+    `objects` are the weights of the candidates by name. If none fits, raise the error
+    of the object `meant`, or one that lists all.
     """
     fitted: dict[frozenset[int], tuple[str, Fitted]] = {}
     problems: dict[str, LegacyModelError] = {}
@@ -55,10 +53,10 @@ def fitting(
 
 
 def with_layer_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
-    """Return weights whose paths have the names of layers in place of their numbers.
+    """Replace the numbers of layers in paths by their names.
 
-    A checkpoint has no names for the layers of a Sequential or Functional model inside
-    another object: `towers/layer-1/embeddings` becomes `towers/embedding/embeddings`.
+    A checkpoint numbers the layers of a Sequential or Functional model inside another
+    object: `towers/layer-1/embeddings` becomes `towers/embedding/embeddings`.
     """
     layers = {layer.name: layer for layer in model.layers} | {"": model}
     return {
@@ -79,13 +77,11 @@ def _named(
     parts, named = [weight.path.split("/") for weight in weights], [""] * len(weights)
     for depth in range(max(map(len, parts), default=0)):
         deep = [at for at, each in enumerate(parts) if depth < len(each)]
-        numbers = collections.defaultdict[str, set[int]](set)
+        found = collections.defaultdict[str, set[int]](set)
         for at in deep:
             if (number := _number(parts[at][depth])) is not None:
-                numbers[named[at]].add(number)
-        layers = {
-            path: _numbered(models.get(path, ()), numbers[path]) for path in numbers
-        }
+                found[named[at]].add(number)
+        layers = {at: _numbered(models.get(at, ()), found[at]) for at in found}
         for at in deep:
             path, part = named[at], parts[at][depth]
             name = layers.get(path, {}).get(_number(part), part.lstrip("_"))
@@ -104,6 +100,6 @@ def _numbered(layers: Sequence[keras.Layer], found: set[int]) -> dict[int | None
 
     TensorFlow 2.0 counts the InputLayer of a Sequential, which is not among its layers.
     """
-    held = {number for number, layer in enumerate(layers) if layer.weights}
-    first = 1 if found == {number + 1 for number in held} else 0
+    shifted = {number for number, layer in enumerate(layers, 1) if layer.weights}
+    first = 1 if found == shifted else 0
     return {number: layer.name for number, layer in enumerate(layers, first)}

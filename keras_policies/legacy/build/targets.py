@@ -1,4 +1,4 @@
-"""Layers and variables of a model by the names in a legacy file, and their values."""
+"""The layers and variables of a model by their names in legacy files, and values."""
 
 import collections
 import itertools
@@ -20,27 +20,27 @@ from keras_policies.legacy.build import rnn_states
 # Variables, each with the weight in the file that becomes its value.
 Pairs: TypeAlias = list[tuple[keras.Variable, LegacyWeight]]
 TRACKED = keras.Layer, keras.Variable  # what Keras looks for in attributes
-# Class and attribute in Keras 3 -> attributes in tf.keras.
+# Class and attribute in Keras 3 -> attribute in tf.keras.
 OLD_NAMES = {
-    ("DepthwiseConv1D", "kernel"): ("depthwise_kernel",),
-    ("DepthwiseConv2D", "kernel"): ("depthwise_kernel",),
-    ("Normalization", "adapt_mean"): ("mean",),
-    ("Normalization", "adapt_variance"): ("variance",),
+    ("DepthwiseConv1D", "kernel"): "depthwise_kernel",
+    ("DepthwiseConv2D", "kernel"): "depthwise_kernel",
+    ("Normalization", "adapt_mean"): "mean",
+    ("Normalization", "adapt_variance"): "variance",
 }
-# How the name of a dtype begins -> the kind of its numbers.
+# Prefix of the names of dtypes -> the kind of their numbers.
 KINDS = {"float": "float", "bfloat": "float", "int": "int", "uint": "int"}
 
 
 class Place(NamedTuple):
-    """A layer of a model, and the path that leads to it; `""` is the model itself."""
+    """A layer of a model, and the paths that lead to it; `""` is the model itself."""
 
     layer: keras.Layer
     path: str  # of attributes, "blocks/0/first"
-    stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
-    # Both without the model that `forms` has made around the layer of its name.
+    stored_path: str  # in a .keras file of Keras 2, "blocks/block/first"
+    # Both without the models that `forms` has made around layers.
     formless_path: str = ""
     formless_stored_path: str = ""
-    # And without TimeDistributed, which `extra_axes` may have put around a layer.
+    # Also without TimeDistributed, which `extra_axes` may have put around layers.
     bare_path: str = ""
     bare_stored_path: str = ""
 
@@ -56,7 +56,7 @@ class Target(NamedTuple):
 def layers(
     model: keras.Layer, leaves: tuple[type[keras.Layer], ...] = ()
 ) -> Iterator[Place]:
-    """Yield a layer and all layers in it, but none inside `leaves`, nearest first."""
+    """Yield a layer and all layers in it, except inside `leaves`, nearest first."""
     seen, waiting = {id(model)}, collections.deque([Place(model, "", "")])
     while waiting:
         place = waiting.popleft()
@@ -85,7 +85,7 @@ def targets(layer: keras.Layer) -> list[Target]:
     for place in layers(layer):
         for target in _own_targets(place):
             first = by_variable.setdefault(id(target.variable), target)
-            if first is not target:  # it is an attribute of several layers
+            if first is not target:  # several layers share it
                 paths = *first.paths, *target.paths
                 by_variable[id(first.variable)] = first._replace(paths=paths)
     return [
@@ -96,22 +96,19 @@ def targets(layer: keras.Layer) -> list[Target]:
 def _own_targets(place: Place) -> Iterator[Target]:
     """Yield the targets of a layer's own variables; those of attributes come first."""
     stored = dict.fromkeys(place[2::2])
+    variables = itertools.chain(*keras_internals.own_variables(place.layer))
     by_number = [
         Target(item, tuple(_join(path, f"vars/{number}") for path in stored), item.path)
-        for number, item in enumerate(
-            itertools.chain(*keras_internals.own_variables(place.layer))
-        )
+        for number, item in enumerate(variables)
     ]
     positions = {id(target.variable): target.paths for target in by_number}
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
-            stored_paths = positions.get(id(child), ())
             bases = (base.__name__ for base in type(place.layer).__mro__)
-            old = (OLD_NAMES.get((base, name), ()) for base in bases)
-            names = name, *itertools.chain.from_iterable(old)
-            ways = itertools.product(dict.fromkeys(place[1::2]), names)
+            old = (OLD_NAMES[base, name] for base in bases if (base, name) in OLD_NAMES)
+            ways = itertools.product(dict.fromkeys(place[1::2]), [name, *old])
             paths = itertools.starmap(_join, ways)
-            yield Target(child, (*paths, *stored_paths), child.path)
+            yield Target(child, (*paths, *positions.get(id(child), ())), child.path)
     yield from by_number
 
 
@@ -143,9 +140,8 @@ def _join(path: str, name: str) -> str:
 def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
     """Return whether shape and kind of dtype (float, int, …) of both are equal.
 
-    The bias of a locally connected layer had its axes apart, or in another order, that
-    of an EinsumDense may have had axes of length 1, and LayerNormalization sorts its
-    axes now.
+    Biases of locally connected layers had other axes, those of EinsumDense also axes of
+    length 1, and LayerNormalization now sorts its axes.
     """
     kinds = [
         next((kind for start, kind in KINDS.items() if name.startswith(start)), name)
@@ -162,27 +158,27 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
-    """Read a weight now, and return it as a value for its variable, in its shape."""
+    """Read a weight, and return it in the dtype and the shape of its variable."""
     value = np.asarray(weight.read(), dtype=variable.dtype)
     return backend.place(value.reshape(variable.shape))
 
 
 def assign(pairs: Pairs, advance: Callable[[int], None]) -> None:
-    """Read one weight after the other into its variable; `advance` counts the bytes."""
+    """Read the weights into their variables one by one; `advance` counts the bytes."""
     for variable, weight in pairs:
         variable.assign(value_for(variable, weight))
         advance(weight.size)
 
 
 def settle(model: keras.Model) -> None:
-    """Let Normalization layers compute what they derive from their weights."""
+    """Let Normalization layers compute the values that they derive from weights."""
     for layer in keras_internals.sublayers(model):
         if isinstance(layer, keras.layers.Normalization):
             layer.finalize_state()
 
 
 def restore_states(model: keras.Model, recorded: LayerWeights) -> None:
-    """Let stateful RNNs go on from recorded states; `recorded` has these by path."""
+    """Let stateful RNNs continue from the `recorded` states, which are by path."""
     for layer, *paths in layers(model):
         weights = next((recorded[path] for path in paths if path in recorded), None)
         states = rnn_states.of(layer)
