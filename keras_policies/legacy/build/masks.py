@@ -78,9 +78,10 @@ def maker(config: Config, written_in: Release) -> Maker | None:
     """Return the maker of a layer by its config, or None if it needs none."""
     if config.get("module") != "keras.layers":
         return None
-    cls: Any = getattr(keras.layers, str(config.get("class_name")), None)
-    if not isinstance(cls, type):
+    found = getattr(keras.layers, str(config.get("class_name")), None)
+    if not isinstance(found, type):
         return None
+    cls: type[Any] = found
     # It neither used nor propagated masks, except those in `KEEPING`.
     ignores_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
     if not ignores_masks and not issubclass(cls, OVER_TIME + JOINING):

@@ -124,9 +124,10 @@ def _own_maker(
     name = config.get("registered_name")
     if not isinstance(name, str) or "config" not in config:
         return None
-    cls: Any = keras.saving.get_registered_object(name)
-    if not isinstance(cls, type) or not issubclass(cls, keras.Layer):
+    found = keras.saving.get_registered_object(name)
+    if not isinstance(found, type) or not issubclass(found, keras.Layer):
         return None
+    cls: type[Any] = found
     options = config["config"] or {}
     # The name in the file, which the class may ignore.
     written = None if of_model else config.get("name") or options.get("name")

@@ -118,8 +118,9 @@ def arange(
         is_whole = (isinstance(n, float) and n.is_integer() for n in numbers)
         numbers = [int(n) if w else n for n, w in zip(numbers, is_whole, strict=True)]
         numbers = [*map(converters.length, numbers)]
-    default = "float32" if has_float else "int32"
-    return computed.arange(*numbers, dtype=dtype or default)
+    first, last, step = numbers
+    dtype = dtype or ("float32" if has_float else "int32")
+    return computed.arange(first, last, step, dtype)
 
 
 def _bound(value: Any) -> Any:

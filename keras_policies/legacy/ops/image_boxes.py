@@ -106,15 +106,11 @@ def non_max_suppression(
     )
 
 
-def _without_scores(*args: Any, **settings: Any) -> tuple[Value, ...]:
-    return non_max_suppression(*args, **settings)[::2]
-
-
 functions(
     "boxes scores max_output_size:int iou_threshold score_threshold "
     "pad_to_max_output_size:bool=False",
     (
-        _without_scores,
+        lambda *args, **settings: non_max_suppression(*args, **settings)[::2],
         "NonMaxSuppressionV4(boxes scores max_output_size iou_threshold "
         "score_threshold; pad_to_max_output_size; selected_indices valid_outputs)",
     ),

@@ -192,11 +192,6 @@ def _segment_sum(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
     return computed.reshape(sums, [num_segments, *rest])
 
 
-def _segment_prod(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
-    apart = _apart(*_lines(data, segment_ids), num_segments, 1)
-    return ops.prod(apart, axis=1)
-
-
 def _segment_max(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
     """Return the maximum of each segment; an empty one has the dtype's lowest value."""
     data, segment_ids = _lines(data, segment_ids)
@@ -221,7 +216,7 @@ def _segment_min(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
 SEGMENTS: dict[str, Callable[..., Any]] = {
     "max": _segment_max,
     "min": _segment_min,
-    "prod": _segment_prod,
+    "prod": lambda data, ids, n: ops.prod(_apart(*_lines(data, ids), n, 1), axis=1),
     "sum": _segment_sum,
 }
 

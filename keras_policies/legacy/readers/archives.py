@@ -48,8 +48,13 @@ def unpack(path: pathlib.Path, folder: pathlib.Path) -> None:
         if start.startswith(ZIP):
             _write(_in_zip(path), folder)
             return
+        size, done = path.stat().st_size, 0
         with tempfile.NamedTemporaryFile() as unzipped:
-            _unzip(path, _chunks(path, start), unzipped)
+            for chunk in _chunks(path, start):
+                done += len(chunk)
+                packed.check_unpacked(done, size)
+                unzipped.write(chunk)
+            unzipped.flush()
             _write(_in_tar(unzipped.name), folder)
 
 
@@ -85,16 +90,6 @@ def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
                 continue
             with archive.open(info) as content:
                 yield Entry(info.filename, mode, info.file_size, content)
-
-
-def _unzip(path: pathlib.Path, chunks: Iterator[bytes], unzipped: IO[bytes]) -> None:
-    """Write the uncompressed content of a file, up to what its size explains."""
-    size, done = path.stat().st_size, 0
-    for chunk in chunks:
-        done += len(chunk)
-        packed.check_unpacked(done, size)
-        unzipped.write(chunk)
-    unzipped.flush()
 
 
 def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:

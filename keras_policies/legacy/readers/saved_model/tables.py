@@ -48,7 +48,9 @@ class Tables:
             layer = self._children[layer].get(edge, layer)
         edges = self._children[layer]
         table = next((edges[name] for name in TABLES if name in edges), None)
-        return None if table is None else self._content(table, "iO")
+        if table is None:
+            return None
+        return self._in_checkpoint(table) or self._in_graph(table, "iO")
 
     def numbers(self) -> dict[int, int]:
         """Return `{number: number}` of all tables."""
@@ -56,7 +58,7 @@ class Tables:
 
     def content(self, table: int) -> Table | None:
         """Return the content of a table, or None if it is not in the file."""
-        stored = self._content(table, "bifO")
+        stored = self._in_checkpoint(table) or self._in_graph(table, "bifO")
         if isinstance(stored, list):
             fill, *_ = self._nodes(table, FILL, lambda n: n.op in FROM_FILE)
             create, *_ = self._nodes(
@@ -70,13 +72,6 @@ class Tables:
             shapes = f"{keys} for values of shape {values}"
             raise LegacyModelError(f"corrupt: a table has keys of shape {shapes}.")
         return stored
-
-    def _content(self, table: int, kinds: str) -> Table | list[bytes] | None:
-        """Return the content of a table, or the lines of the file that fills it.
-
-        Constants of the graph must have one of these `kinds` of numpy.
-        """
-        return self._in_checkpoint(table) or self._in_graph(table, kinds)
 
     def _nodes(
         self, table: int, edge: str, wanted: Callable[[Node], bool]
@@ -119,6 +114,10 @@ class Tables:
         return Table(keys[~is_special], stored.values[~is_special].squeeze(-1))
 
     def _in_graph(self, table: int, kinds: str) -> Table | list[bytes] | None:
+        """Return the constants that fill a table, or the lines of a file.
+
+        The constants must have one of these kinds of numpy.
+        """
         inputs = self._inputs(table)
         assets = [node for node in inputs if node.HasField("asset")]
         constants = [node.constant for node in inputs if node.HasField("constant")]
@@ -158,14 +157,12 @@ def checked(name: str, values: Array, kinds: str) -> Array:
 
 def of_columns(lines: list[bytes], fill: Node, create: Node) -> Table:
     """Return the table that two nodes make from the lines of a file."""
-    attributes = fill.attributes
-    delimiter = str(attributes.get("delimiter", TAB)).encode()
-
-    def column(index: str, dtype: str) -> Array:
-        return _column(lines, attributes[index], delimiter, create.attributes[dtype])
-
-    keys = column("key_index", "key_dtype")
-    return Table(keys, column("value_index", "value_dtype"))
+    delimiter = str(fill.attributes.get("delimiter", TAB)).encode()
+    columns = [
+        (fill.attributes[f"{kind}_index"], create.attributes[f"{kind}_dtype"])
+        for kind in ("key", "value")
+    ]
+    return Table(*(_column(lines, delimiter, *column) for column in columns))
 
 
 def lines_of(folder: pathlib.Path, name: str) -> list[bytes]:
@@ -224,7 +221,7 @@ def _by_index(
     return by_index
 
 
-def _column(lines: list[bytes], index: int, delimiter: bytes, dtype: str) -> Array:
+def _column(lines: list[bytes], delimiter: bytes, index: int, dtype: str) -> Array:
     """Return a column of the lines of a file; see `WHOLE_LINE`, `LINE_NUMBER`."""
     if index == LINE_NUMBER:
         return np.arange(len(lines))
