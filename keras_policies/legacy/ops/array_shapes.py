@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.ops import converters
-from keras_policies.legacy.ops.converters import (
-    Axes,
-    DType,
-    Lengths,
-    Pairs,
-    Value,
-    Values,
-)
+from keras_policies.legacy.ops.converters import Axes, DType, Lengths, Value, Values
 from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
@@ -224,7 +217,7 @@ def reverse(tensor: Value, axis: Axes) -> Value:
 
 @op("space_to_batch space_to_batch_nd nn.space_to_batch SpaceToBatchND")
 def space_to_batch(
-    input: Value, block_shape: tuple[int, ...], paddings: Pairs
+    input: Value, block_shape: tuple[int, ...], paddings: converters.Pairs
 ) -> Value:
     """Make an image from each position in a block."""
     rank = len(block_shape)
@@ -243,7 +236,9 @@ def space_to_batch(
 
 
 @op("batch_to_space compat.v1.batch_to_space_nd BatchToSpaceND")
-def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
+def batch_to_space(
+    input: Value, block_shape: tuple[int, ...], crops: converters.Pairs
+) -> Value:
     """Undo `space_to_batch`, and cut the edges."""
     rank = len(block_shape)
     batch, *lengths = computed.shape(input)

@@ -11,14 +11,7 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.converters import (
-    Axes,
-    DType,
-    Layout,
-    Lengths,
-    Padding,
-    Value,
-)
+from keras_policies.legacy.ops.converters import Axes, Layout, Lengths, Padding, Value
 from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike
@@ -255,7 +248,7 @@ def max_pool_with_argmax(
     strides: Axes,
     padding: Padding,
     data_format: Layout = LAST,
-    output_dtype: DType = "int64",
+    output_dtype: converters.DType = "int64",
     include_batch_in_index: bool = False,
 ) -> tuple[Value, ...]:
     """Return the maximum of each patch, and its position in the flat image."""

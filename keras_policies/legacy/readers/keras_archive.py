@@ -28,16 +28,8 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
 )
 from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
-from keras_policies.legacy.guards import (
-    budget,
-    guarded_hdf5,
-    limits,
-    packed,
-    paths,
-    texts,
-)
-from keras_policies.legacy.guards.budget import Limit
-from keras_policies.legacy.guards.guarded_hdf5 import member
+from keras_policies.legacy.guards import budget, limits, packed, paths, texts
+from keras_policies.legacy.guards.guarded_hdf5 import member, open_file
 from keras_policies.legacy.readers import hdf5, premade, vocabularies
 
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
@@ -163,7 +155,7 @@ def _tokens(archive: zipfile.ZipFile) -> dict[str, dict[int, bytes]]:
     claimed, size = (sum(getattr(info, of) for info in files) for of in SIZES)
     size = min(size, paths.size(str(archive.filename)))  # members may share bytes
     packed.check_expansion(ASSETS, claimed, size, limits.SMALL_TEXT_BYTES)
-    token_limit = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
+    token_limit = budget.Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
     for info in files:
         stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
         text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
@@ -223,7 +215,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             _unpack_weights(archive, unpacked)
             config = as_in_hdf5(texts.decode(text, CONFIG))
             tokens = _tokens(archive)
-        with guarded_hdf5.open_file(unpacked) as file:
+        with open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
             has_inner = member(file, INNER_GROUP) is not None

@@ -9,12 +9,7 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from keras_policies.legacy.base import errors, hints
-from keras_policies.legacy.base.errors import (
-    FilePath,
-    LegacyModelError,
-    MissingFileError,
-    located,
-)
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths, texts
 from keras_policies.legacy.readers import fetching, sources
@@ -66,7 +61,7 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
         hint = hints.load_weights_into_code(path)
         reason = "a checkpoint, which holds weights without a model."
         return LegacyModelError(reason, hint)
-    return MissingFileError("there is no such file or folder.")
+    return errors.MissingFileError("there is no such file or folder.")
 
 
 def check(path: FilePath) -> None:

@@ -23,17 +23,10 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import dim_tensors, dims
+from keras_policies.legacy.values import dim_tensors, dims, rules
 from keras_policies.legacy.values.dims import Dim, UndecidedError
 from keras_policies.legacy.values.ratios import Ratio
-from keras_policies.legacy.values.rules import (
-    BITS,
-    PLAIN,
-    RULES,
-    broadcast_size,
-    cast,
-    ratio,
-)
+from keras_policies.legacy.values.rules import PLAIN, RULES, cast, ratio
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
 DEFAULTS = {"float64": "float32", "int64": "int32"}
@@ -155,7 +148,7 @@ def get_op(name: str) -> Callable[..., Any]:
 
 def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     rule = RULES.get(name, PLAIN)
-    function = _of_bits(name) if name in BITS else rule.node or get_op(name)
+    function = _of_bits(name) if name in rules.BITS else rule.node or get_op(name)
     args = _promoted(name, args)
     named = {key: trees.mapped(tensor, value) for key, value in kwargs.items()}
     args = [trees.mapped(tensor, value) for value in args]
@@ -349,7 +342,9 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     if name == "cast":
         size = np.dtype(args[1]).itemsize
     rule = RULES.get(name, PLAIN)
-    count = rule.returns(*args, **kwargs) if rule.returns else broadcast_size(arrays)
+    count = (
+        rule.returns(*args, **kwargs) if rule.returns else rules.broadcast_size(arrays)
+    )
     computed = rule.computes(*args, **kwargs) if rule.computes else total
     budget.spend(max(count, 1), size, computed=max(computed, total))
 

@@ -22,12 +22,8 @@ import ml_dtypes
 import numpy as np
 
 from keras_policies._common import memory as aligned
-from keras_policies.legacy.base.errors import (
-    FilePath,
-    LegacyModelError,
-    MissingFileError,
-    located,
-)
+from keras_policies.legacy.base import errors
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.paths import check_inside
@@ -94,7 +90,7 @@ class Checkpoint:
             hint = "A checkpoint is named without its ending."
             if folder is not None:
                 hint = "Copy the whole folder of the model."
-            raise MissingFileError(reason, hint, path=self.prefix)
+            raise errors.MissingFileError(reason, hint, path=self.prefix)
         self._shards: dict[int, tuple[pathlib.Path, int]] = {}
         with located(self._index):
             check_inside(self._index, self._folder)
@@ -180,17 +176,20 @@ class Checkpoint:
             return _read_tensor(entry)
         tensor: Array = aligned.zeros(entry.shape, entry.dtype)
         for place in entry.places:
-            tensor[place] = self.read_slice(key, place)
+            tensor[place] = self.read(_key(key, place))
         return tensor
-
-    def read_slice(self, key: str, place: Place) -> Array:
-        """Return a stored slice of a partitioned variable."""
-        return self.read(_key(key, place))
 
     def weight(self, key: str, name: str) -> LegacyWeight:
         """Return the tensor `key` as a variable with a name."""
         entry, read = self.entries[key], functools.partial(self.read, key)
         return LegacyWeight("", name, entry.shape, entry.dtype, read)
+
+    def part(self, key: str, name: str, info: Message) -> LegacyWeight:
+        """Return the slice of a variable that a message `SliceInfo` describes."""
+        pairs = zip(info.var_offset, info.var_shape, strict=True)
+        slice_key = _key(key, tuple(_slice(start, length) for start, length in pairs))
+        read, dtype = functools.partial(self.read, slice_key), self.entries[key].dtype
+        return LegacyWeight("", name, tuple(info.var_shape), dtype, read)
 
     def nodes(self) -> Sequence[Message]:
         """Return the messages `CheckpointObject`; a name-based checkpoint has none.
@@ -335,12 +334,6 @@ def place_of(parsed: Message, shape: tuple[int, ...]) -> Place | None:
         ends.append(_slice(extent.start, extent.length) if is_part else slice(None))
     is_inside = len(ends) == len(shape) and all(map(_is_inside, ends, shape))
     return tuple(ends) if is_inside else None
-
-
-def of_offsets(parsed: Message) -> Place:
-    """Return the place in a message `SliceInfo`."""
-    pairs = zip(parsed.var_offset, parsed.var_shape, strict=True)
-    return tuple(_slice(start, length) for start, length in pairs)
 
 
 def _slice(start: int, length: int) -> slice:

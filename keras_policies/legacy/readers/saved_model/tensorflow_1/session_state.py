@@ -16,19 +16,12 @@ from keras_policies.legacy.base.traced_functions import Node, Output, Table
 from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.readers.checkpoint import protos
-from keras_policies.legacy.readers.checkpoint.checkpoint import (
-    Checkpoint,
-    TensorEntry,
-    of_offsets,
-)
+from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint, TensorEntry
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import tables
 from keras_policies.legacy.readers.saved_model.library import Lazy, Library
 from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, VARIABLES
-from keras_policies.legacy.readers.saved_model.tensorflow_1.subgraphs import (
-    VARIABLE_OPS,
-    Subgraphs,
-)
+from keras_policies.legacy.readers.saved_model.tensorflow_1 import subgraphs
 
 DECLARED, TRAINED, ASSETS = "variables", "trainable_variables", "saved_model_assets"
 JOINED = "/ConcatPartitions/concat"  # suffix of the node that joins a variable's parts
@@ -47,12 +40,14 @@ class State:
     ) -> None:
         self._folder, self._meta_graph = folder, meta_graph
         nodes, self._checkpoint = library.graph.node, None
-        if any(node.op in VARIABLE_OPS for node in nodes):
+        if any(node.op in subgraphs.VARIABLE_OPS for node in nodes):
             self._checkpoint = Checkpoint(folder / VARIABLES, folder)
         for node in nodes:
             if node.op == "ConcatV2" and _joined_name(node.name) in self._entries:
                 node.op = "VariableV2"  # its parts are stored together
-        self.graph = Subgraphs(nodes, library.reader, library.functions, library.values)
+        self.graph = subgraphs.Subgraphs(
+            nodes, library.reader, library.functions, library.values
+        )
         self.numbers = {node.name: number for number, node in enumerate(nodes, 1)}
         self.variables = dict(self._variables())
         self.tables = Lazy(folder / MODEL_FILE, self._fills, self._table)
@@ -72,7 +67,7 @@ class State:
 
     def _variables(self) -> Iterator[tuple[int, LegacyWeight]]:
         """Yield `(number, variable)` of the variables in the checkpoint."""
-        for node in self.graph.nodes(*VARIABLE_OPS):
+        for node in self.graph.nodes(*subgraphs.VARIABLE_OPS):
             if (weight := self._weight(node)) is not None:
                 number = self.numbers[node.name]
                 yield number, dataclasses.replace(weight, number=number)
@@ -91,9 +86,7 @@ class State:
         entry = checkpoint.entries[part.full_name]
         if not entry.places:
             return checkpoint.weight(entry.key, name)
-        place = of_offsets(part)
-        read = functools.partial(checkpoint.read_slice, entry.key, place)
-        return LegacyWeight("", name, tuple(part.var_shape), entry.dtype, read)
+        return checkpoint.part(entry.key, name, part)
 
     @functools.cached_property
     def _keys(self) -> dict[str, str]:
