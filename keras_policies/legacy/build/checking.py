@@ -15,13 +15,9 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
-from keras_policies.legacy.build import seeded_inputs
+from keras_policies.legacy.build import differences, seeded_inputs
 from keras_policies.legacy.build.comparison import Check, Comparison, UnsuitableError
-from keras_policies.legacy.build.differences import (
-    TOLERANCE,
-    TOLERANCES,
-    rounding_of_products,
-)
+from keras_policies.legacy.build.differences import TOLERANCE, TOLERANCES
 from keras_policies.legacy.build.seeded_inputs import Example
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.plan import classes, op_layers
@@ -114,7 +110,7 @@ def check(
 def example(model: keras.Model, plan: Plan) -> Example | None:
     """Return seeded inputs and the model's outputs, or None if no inputs were found."""
     is_float32 = {*plan.compute_dtypes}.isdisjoint(TOLERANCES)
-    is_exact = is_float32 and rounding_of_products() < TOLERANCE
+    is_exact = is_float32 and differences.rounding_of_products() < TOLERANCE
     allowed = TOLERANCE if is_exact else max(TOLERANCES.values())
     return seeded_inputs.example(model, allowed, plan.legacy.size)
 

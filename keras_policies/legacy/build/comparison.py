@@ -39,11 +39,8 @@ from keras_policies.legacy.plan.reconstruction import (
     ir,
     program,
 )
-from keras_policies.legacy.programs.reference import (
-    Interpreter,
-    NotInterpretedError,
-    OutOfRangeError,
-)
+from keras_policies.legacy.programs import reference
+from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
 from keras_policies.legacy.texts.inputs import TextInputs
 
 ROUNDINGS = 4  # times the observed effect of rounding is allowed
@@ -371,7 +368,7 @@ def _run(
                         with contextlib.suppress(NotInterpretedError):
                             interpreter.run(with_losses, inputs)
                     return inputs, interpreter.run(trace, inputs, count)
-            except OutOfRangeError as error:
+            except reference.OutOfRangeError as error:
                 if bound is not None and bound <= error.length:
                     raise NotInterpretedError(str(error)) from error
                 bound = error.length

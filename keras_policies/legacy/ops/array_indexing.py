@@ -14,16 +14,9 @@ from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import DType, Lengths, Value, Values
 from keras_policies.legacy.ops.math_reductions import SEGMENTS, descending
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed, examples
+from keras_policies.legacy.values import computed, evaluator, examples
 from keras_policies.legacy.values.dims import Dim, DimLike
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    evaluate,
-    has_dims,
-    is_integer_dtype,
-    is_tensor,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
 # Settings whose bits say what the positions of a slice mean.
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
@@ -48,7 +41,7 @@ def _item(item: Any) -> computed.Item:
 
 def position(item: Any) -> Any:
     """Return an index: an int, a dimension, or a scalar tensor of integers."""
-    if is_tensor(item) and not item.shape and is_integer_dtype(item.dtype):
+    if is_tensor(item) and not item.shape and evaluator.is_integer_dtype(item.dtype):
         return item
     return converters.length(item)
 
@@ -221,7 +214,8 @@ def _is_descending(direction: str) -> bool:
 def _reached(compare: str, sorted_sequence: Any, values: Any, out_type: str) -> Any:
     """Count the numbers of the sorted last axis that are below each value."""
     numbers, values = ops.expand_dims(sorted_sequence, -2), ops.expand_dims(values, -1)
-    return ops.sum(ops.cast(evaluate(compare, numbers, values), out_type), axis=-1)
+    is_below = evaluator.evaluate(compare, numbers, values)
+    return ops.sum(ops.cast(is_below, out_type), axis=-1)
 
 
 functions(
@@ -352,7 +346,7 @@ def _scattered(
     lengths = computed.shape(tensor)
     at, count, _ = _flat_positions(indices, lengths)
     reduced = computed.reshape(SEGMENTS[reduction](updates, at, count), lengths)
-    return evaluate(combine, tensor, reduced)
+    return evaluator.evaluate(combine, tensor, reduced)
 
 
 # Ending of the name in TensorFlow -> its function.

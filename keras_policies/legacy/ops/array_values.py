@@ -12,16 +12,9 @@ from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
 from keras_policies.legacy.ops.converters import DType, Length, Lengths, Value
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed
+from keras_policies.legacy.values import computed, evaluator
 from keras_policies.legacy.values.dims import Dim
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    has_dims,
-    is_integer_dtype,
-    is_tensor,
-    ops,
-    promoted,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 from keras_policies.legacy.values.ratios import Ratio
 
 functions(
@@ -177,7 +170,7 @@ def cast(x: Value, dtype: DType) -> Value:
 @op("dtypes.complex complex Complex")
 def complex_(real: Value, imag: Value) -> Value:
     """Return complex numbers from their parts."""
-    real, imag = promoted([real, imag])
+    real, imag = evaluator.promoted([real, imag])
     if any(map(is_tensor, (real, imag))):
         zeros = ops.zeros_like(real if is_tensor(real) else imag)
         return Complex(ops.add(zeros, real), ops.add(zeros, imag))
@@ -205,7 +198,7 @@ def where(condition: Value, x: Value, y: Value) -> Value:
     """Choose between two values, element by element."""
     is_known = isinstance(condition, np.ndarray) and not condition.ndim
     if is_known and computed.shape(x) == computed.shape(y):
-        return promoted([x, y])[not condition]
+        return evaluator.promoted([x, y])[not condition]
     return ops.where(condition, x, y)
 
 
@@ -213,7 +206,7 @@ def where(condition: Value, x: Value, y: Value) -> Value:
 def choice(condition: Value, x: Value, y: Value) -> Value:
     """Return the result of one branch of a condition; the shapes may differ."""
     if isinstance(condition, np.ndarray) and not condition.ndim:
-        return promoted([x, y])[not condition]
+        return evaluator.promoted([x, y])[not condition]
     return ops.where(condition, x, y)
 
 
@@ -237,7 +230,7 @@ def _remainder(x: Any, y: Any) -> Any:
 
 def _quotient_of_1(x: Any, y: Any) -> Any:
     """Divide as TensorFlow 1 did: a quotient of integers is truncated."""
-    is_whole = is_integer_dtype(dtype_of(x))
+    is_whole = evaluator.is_integer_dtype(dtype_of(x))
     return _truncated_quotient(x, y) if is_whole else ops.true_divide(x, y)
 
 

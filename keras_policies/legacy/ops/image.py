@@ -12,14 +12,9 @@ from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.converters import DType, Padding, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST, scalar_if_equal, spatial
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed
+from keras_policies.legacy.values import computed, evaluator
 from keras_policies.legacy.values.dims import Dim, DimLike
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    evaluate,
-    is_integer_dtype,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 # Rec. ITU-R BT.601-7, as in tf.image.rgb_to_grayscale.
 RGB_WEIGHTS = 0.2989, 0.587, 0.114
@@ -112,7 +107,7 @@ def convert_image_dtype(image: Value, dtype: DType, saturate: bool = False) -> V
     if "int" in dtype:
         raise ValueError(f"dtype: expected a floating dtype, found {dtype!r}")
     cast = ops.cast(image, dtype)
-    if not is_integer_dtype(dtype_of(image)):
+    if not evaluator.is_integer_dtype(dtype_of(image)):
         return cast
     return ops.multiply(cast, 1 / np.iinfo(dtype_of(image)).max)
 
@@ -137,7 +132,7 @@ def rgb_to_grayscale(images: Value) -> Value:
 
 def _with_hsv(images: Any, change: Callable[..., Sequence[Any]]) -> Any:
     """Return images with another hue, saturation and value."""
-    if is_integer_dtype(dtype_of(images)):
+    if evaluator.is_integer_dtype(dtype_of(images)):
         raise ValueError("images: expected a floating dtype")
     parts = ops.split(evaluate(TO_HSV, images, data_format=LAST), 3, axis=-1)
     changed = ops.concatenate([*change(*parts)], axis=-1)

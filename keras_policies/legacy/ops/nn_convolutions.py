@@ -13,15 +13,9 @@ from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.converters import Axes, Layout, Lengths, Padding, Value
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values import computed, dims, evaluator
 from keras_policies.legacy.values.dims import DimLike
-from keras_policies.legacy.values.evaluator import (
-    call_layer,
-    dtype_of,
-    evaluate,
-    has_dims,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
 
 LAST = "channels_last"
 SETTINGS = (
@@ -61,7 +55,7 @@ def _convolved(
         if None in kernel.shape:
             raise ValueError(f"filters: expected known sizes, found {kernel.shape}")
     call = functools.partial(
-        evaluate,
+        evaluator.evaluate,
         name,
         strides=scalar_if_equal(spatial(strides, rank, data_format)),
         padding=padding,

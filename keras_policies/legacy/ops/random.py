@@ -16,14 +16,8 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import philox
 from keras_policies.legacy.ops.converters import DType, Lengths, Value
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import (
-    call_layer,
-    dtype_of,
-    has_dims,
-    is_tensor,
-    ops,
-)
+from keras_policies.legacy.values import computed, evaluator
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
 # The share of a normal distribution below -2, where TensorFlow truncates it.
 BELOW = 0.022750132
@@ -36,7 +30,7 @@ def _noise(shape: Lengths, dtype: str) -> Any:
     if not any(map(has_dims, shape)):
         raise ValueError("shape: expected the batch size of a tensor in it")
     zeros = computed.full(shape, 0, dtype)
-    return call_layer(keras.layers.GaussianNoise(1.0, dtype=dtype), zeros)
+    return evaluator.call_layer(keras.layers.GaussianNoise(1.0, dtype=dtype), zeros)
 
 
 def _share(shape: Lengths, dtype: str) -> Any:
@@ -49,7 +43,7 @@ def _share(shape: Lengths, dtype: str) -> Any:
 def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
     """In training, drop a share of the numbers, and scale the others."""
     shape = None if noise_shape is None else tuple(noise_shape)
-    return call_layer(keras.layers.Dropout(rate, shape, dtype=dtype_of(x)), x)
+    return evaluator.call_layer(keras.layers.Dropout(rate, shape, dtype=dtype_of(x)), x)
 
 
 def _normal(shape: Any, mean: Any, stddev: Any, dtype: str, seed: object) -> Any:

@@ -15,16 +15,9 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
 from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import dim_tensors, dims
+from keras_policies.legacy.values import dim_tensors, dims, evaluator
 from keras_policies.legacy.values.dims import Dim, DimLike
-from keras_policies.legacy.values.evaluator import (
-    array,
-    dtype_of,
-    has_dims,
-    is_tensor,
-    ops,
-    simplified,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 from keras_policies.legacy.values.shapes import Shape, note_shape, shape_of
 
 Item: TypeAlias = "int | Dim | slice | EllipsisType | Tensor | None"
@@ -49,7 +42,7 @@ def vector(lengths: Sequence[DimLike], dtype: str = "int32") -> Any:
 def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
     """Return a value of a shape that is full of a number."""
     if is_tensor(number) or not any(map(has_dims, lengths)):
-        return broadcast_to(ops.cast(array(number), dtype), lengths)
+        return broadcast_to(ops.cast(evaluator.array(number), dtype), lengths)
     shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
     value = np.full(shape_of_ones, number, dtype)  # torch returns no bfloat16
@@ -124,7 +117,7 @@ def reshape(value: Any, lengths: Sequence[DimLike]) -> Any:
     """
     if not is_tensor(value):
         array = np.reshape(value, [*map(_number, lengths)])
-        return simplified(array) if has_dims(value) else array
+        return evaluator.simplified(array) if has_dims(value) else array
     old = shape(value)
     if -1 in lengths:
         others = math.prod(n for n in lengths if not _is_rest(n))
@@ -167,7 +160,7 @@ def index(value: Any, spec: Sequence[Item]) -> Any:
     items = _without_ellipsis(spec, rank(value))
     if not is_tensor(value) and not any(map(_is_computed, items)):
         result = np.asarray(value)[tuple(items)]
-        return simplified(result) if has_dims(value) else result
+        return evaluator.simplified(result) if has_dims(value) else result
     lengths = iter(shape(value))
     plain: list[Any] = []
     later: list[tuple[int, Any]] = []  # axis of the result, positions

@@ -8,14 +8,7 @@ import numpy as np
 from keras_policies._common.lazy_keras import ops
 from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values.dims import (
-    Atom,
-    AxisLength,
-    Compound,
-    Dim,
-    DimLike,
-    quotient,
-)
+from keras_policies.legacy.values.dims import Atom, AxisLength, Compound, Dim, DimLike
 from keras_policies.legacy.values.ratios import Ratio
 
 
@@ -56,7 +49,7 @@ def _without_halves(value: Dim) -> Dim:
         if count == -1 and isinstance(atom, Compound) and atom.kind == "//":
             dividend, divisor = atom.operands
             if divisor == 2:
-                value += Dim({monomial: 1}) - dividend + quotient(dividend + 1, 2)
+                value += Dim({monomial: 1}) - dividend + (dividend + 1) // 2
     return value
 
 

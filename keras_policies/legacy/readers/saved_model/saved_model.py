@@ -25,12 +25,8 @@ from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.saved_model import (
-    functions,
-    objects,
-    tables,
-    traced_layers,
-)
+from keras_policies.legacy.readers.saved_model import functions, objects, traced_layers
+from keras_policies.legacy.readers.saved_model.tables import tokens_by_layer
 from keras_policies.legacy.readers.saved_model.tensorflow_1 import tensorflow_1
 from keras_policies.legacy.readers.slots import SlotNames
 
@@ -78,7 +74,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     learned, weights = vocabularies.take(
         config,
         {name: tuple(variables.values()) for name, variables in by_layer.items()},
-        tables.tokens_by_layer(opened),
+        tokens_by_layer(opened),
     )
     walk = graph.walk(0, graph.inner_layers)
     dtypes = ((at, graph.metadata.get(node, {}).get("dtype")) for at, node in walk)
