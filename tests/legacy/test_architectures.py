@@ -121,7 +121,7 @@ def test_a_file_with_weights_takes_no_others(folder):
     ("written", "message"),
     [
         pytest.param({"a": 1}, r"no class_name and config, but \['a'\]", id="other"),
-        pytest.param({"modelTopology": {}}, "a model of TensorFlow.js", id="js"),
+        pytest.param({"modelTopology": {}}, "a TensorFlow.js model", id="js"),
         pytest.param(
             {"module": "keras", "class_name": "Sequential", "config": {}},
             "that Keras 3 wrote.* keras.models.model_from_json",

@@ -336,7 +336,7 @@ class Comparison:
 def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
     where = f" The first layer that differs is {path!r}." if path else ""
     return LegacyModelError(
-        f"it was rebuilt, but not as it was: it gives {what}.{where}",
+        f"it was rebuilt wrongly: it gives {what}.{where}",
         f"Pass its classes ({hints.CUSTOM_OBJECTS}), or write it in code and load its "
         f"weights; {hints.UNVERIFIED} opens it as it is.",
         suspects=own_classes.stock_names(layer),

@@ -26,11 +26,10 @@ def _decoded(path: pathlib.Path) -> tuple[str, Config]:
     is_json = text.lstrip().startswith(b"{")
     written = (texts.decode if is_json else yaml_values.decode)(text, PART)
     if "modelTopology" in written:
-        raise LegacyModelError(
-            "a model of TensorFlow.js, expected one of Keras.", code="KP102"
-        )
+        reason = "a TensorFlow.js model, expected a Keras model."
+        raise LegacyModelError(reason, code="KP102")
     if not isinstance(written.get("class_name"), str) or "config" not in written:
-        reason = "no architecture of Keras: it has no class_name and config, but "
+        reason = "not a Keras architecture: it has no class_name and config, but "
         raise LegacyModelError(f"{reason}{sorted(written)[:8]}.", code="KP102")
     return "JSON" if is_json else "YAML", written
 

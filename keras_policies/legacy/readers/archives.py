@@ -108,7 +108,7 @@ def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:
                 raise LegacyModelError("the archive ends in the middle of a file.")
             yield decoder.decompress(stored, COPY_BYTES)
         if decoder.unused_data or file.read(1):
-            reason = "several .xz files in one, of which only one is read."
+            reason = "several .xz streams in one file; only one is read."
             raise LegacyModelError(reason, "Unpack it (xz -d).")
 
 

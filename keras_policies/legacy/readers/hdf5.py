@@ -75,9 +75,9 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         text = attribute(file, MODEL)
         if text is None and names(file, "layer_names"):
             hint = hints.load_weights_into_code(path)
-            raise LegacyModelError("it holds weights alone, without a model.", hint)
+            raise LegacyModelError("it has weights, but no model.", hint)
         if text is None:
-            reason = "an HDF5 file, but no Keras model: it has no model_config."
+            reason = "an HDF5 file, but not a Keras model: it has no model_config."
             raise LegacyModelError(reason, code="KP102")
         group = member(file, "model_weights")
         states = member(file, "optimizer_weights")

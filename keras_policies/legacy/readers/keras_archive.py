@@ -75,7 +75,7 @@ def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     try:
         return archive.getinfo(name)
     except KeyError:
-        reason = f"a zip file, but no Keras model: {name} is missing."
+        reason = f"a zip file, but not a Keras model: {name} is missing."
         raise LegacyModelError(reason) from None
 
 
@@ -183,7 +183,7 @@ def _left_out(compiled: object) -> tuple[str, ...]:
     """Return the parts of a training configuration that are not converted."""
     optimizer = compiled.get("optimizer") if isinstance(compiled, dict) else None
     if isinstance(optimizer, list):
-        return ("an optimizer for each of its parts, as Keras 3 trains by one",)
+        return ("an optimizer for each part, because Keras 3 trains with one",)
     if optimizer and not isinstance(optimizer, dict | str):
         return (f"an optimizer that cannot be read: {str(optimizer)[:80]}",)
     return ()

@@ -93,7 +93,7 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
             name = _reader_name(here)
             if name != ARCHITECTURE and weights is not None:
                 raise LegacyModelError(
-                    "weights are for an architecture (.json, .yaml) without its own.",
+                    "weights are only for an architecture (.json, .yaml).",
                     "Call keras_policies.load_weights for those of another file.",
                     code="KP109",
                 )

@@ -86,8 +86,8 @@ class Checkpoint:
         self._folder = self.prefix.parent if folder is None else folder
         self._index = self.prefix.with_name(self.prefix.name + ".index")
         if not self._index.is_file():
-            reason = f"no checkpoint: {self._index.name} is missing beside it."
-            hint = "A checkpoint is named without its ending."
+            reason = f"not a checkpoint: {self._index.name} is missing beside it."
+            hint = "Pass the path of a checkpoint without its ending."
             if folder is not None:
                 hint = "Copy the whole folder of the model."
             raise errors.MissingFileError(reason, hint, path=self.prefix)
@@ -225,7 +225,7 @@ def _read_header(data: bytes) -> Message:
         raise LegacyModelError(
             "written in a newer format: it asks for readers of version "
             f"{header.version.min_consumer}, this one reads {FORMAT_VERSION}.",
-            "Look for a newer keras-policies.",
+            "Install a newer keras-policies.",
         )
     if header.num_shards < 1:
         reason = f"corrupt: it claims {header.num_shards} shards, expected at least 1."

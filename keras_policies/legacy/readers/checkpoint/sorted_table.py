@@ -78,7 +78,7 @@ def _read(data: bytes) -> dict[bytes, bytes]:
     footer = data[-FOOTER_BYTES:]
     (magic,) = struct.unpack_from("<Q", footer, FOOTER_BYTES - 8)
     if magic != MAGIC:
-        raise CorruptError("it does not end as a table does")
+        raise CorruptError("it does not end like a table")
     _, position = read_varint(footer, 0)  # the meta index: offset and size
     _, position = read_varint(footer, position)
     table: dict[bytes, bytes] = {}
@@ -86,7 +86,7 @@ def _read(data: bytes) -> dict[bytes, bytes]:
     for _, handle in _entries(_block(data, footer[position:])):
         for key, value in _entries(_block(data, handle)):
             if last is not None and key <= last:  # also if a block comes twice
-                raise CorruptError(f"the key {key[:80]!r} is not in its order")
+                raise CorruptError(f"the key {key[:80]!r} is out of order")
             key_bytes += len(key)
             if key_bytes > limits.ALL_KEYS_BYTES or len(table) == limits.INDEX_ENTRIES:
                 raise CorruptError(
@@ -106,7 +106,7 @@ def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
     except (CorruptError, struct.error) as error:
         raise LegacyModelError(
             f"not a readable checkpoint index: {error}.",
-            "Copy the file again from where it came from.",
+            "Copy the file again from its source.",
             path=path,
         ) from error
 

@@ -107,7 +107,7 @@ def functions_of(nodes: Sequence[Message], edges: Edges) -> Edges:
 def _parsed(kind: str, path: pathlib.Path) -> Message:
     check_inside(path, path.parent)
     if path.stat().st_size > limits.MODEL_BYTES:
-        reason = f"larger than {limits.MODEL_BYTES} bytes: no model."
+        reason = f"larger than {limits.MODEL_BYTES} bytes, the safety limit."
         raise LegacyModelError(reason, code="KP201")
     return protos.parse(kind, path.read_bytes())
 
