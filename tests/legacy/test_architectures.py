@@ -113,7 +113,7 @@ def test_weights_of_other_layers_are_refused(folder):
 
 def test_a_file_with_weights_takes_no_others(folder):
     weights = folder / "2.4.4" / "stack" / "weights.h5"
-    with pytest.raises(LegacyModelError, match="weights are for an architecture"):
+    with pytest.raises(LegacyModelError, match="weights are only for an architecture"):
         keras_policies.load_model(folder / "convolutions.h5", weights=weights)
 
 
