@@ -21,13 +21,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Row: TypeAlias = str | tuple[Callable[..., Any], str]
 # A name in TensorFlow, or ops of graphs and their signature: `A|B(inputs; attributes)`.
 NAME = re.compile(r"([\w.|]+)(?:\(([^)]*)\))?")
-# The types of parameters in rows; see `converters`.
-CONVERTED = "Axes", "DType", "Layout", "Length", "Lengths", "Padding", "Pair", "Values"
+# Types of parameters in rows; the others are in `converters`.
 KINDS: dict[str, Any] = {
-    "": converters.Value,
-    **{name: getattr(converters, name) for name in CONVERTED},
-    **{"bool": bool, "float": float, "int": int, "object": object},
-    "ints": tuple[int, ...],
+    **{"": converters.Value, "bool": bool, "float": float, "int": int},
+    **{"ints": tuple[int, ...], "object": object},
 }
 EMPTY = inspect.Parameter.empty
 # Functions whose results are discrete choices, without their namespaces.
@@ -127,23 +124,6 @@ FUNCTIONS: dict[str, Op] = {}
 NODES: dict[str, tuple[Op, OpSignature]] = {}
 
 
-def _register(
-    function: Callable[..., Any],
-    names: str,
-    v1: bool,
-    renamed: Mapping[str, str] | None,
-) -> None:
-    """Register a function; see `op`."""
-    listed, forms = _names_and_forms(names, inspect.signature(function))
-    listed += [f"compat.v1.{name}" for name in listed if v1]
-    twice = FUNCTIONS.keys() & listed or NODES.keys() & forms
-    if twice:
-        raise ValueError(f"{sorted(twice)} are already registered")
-    entry = Op(next(iter(listed), ""), function, renamed or {})
-    FUNCTIONS.update(dict.fromkeys(listed, entry))
-    NODES.update({name: (entry, form) for name, form in forms.items()})
-
-
 def _names_and_forms(
     names: str, signature: inspect.Signature
 ) -> tuple[list[str], dict[str, OpSignature]]:
@@ -185,7 +165,14 @@ def op(
     """
 
     def decorate(function: Function) -> Function:
-        _register(function, names, v1, renamed)
+        listed, forms = _names_and_forms(names, inspect.signature(function))
+        listed += [f"compat.v1.{name}" for name in listed if v1]
+        twice = FUNCTIONS.keys() & listed or NODES.keys() & forms
+        if twice:
+            raise ValueError(f"{sorted(twice)} are already registered")
+        entry = Op(next(iter(listed), ""), function, renamed or {})
+        FUNCTIONS.update(dict.fromkeys(listed, entry))
+        NODES.update({name: (entry, form) for name, form in forms.items()})
         return function
 
     return decorate
@@ -209,7 +196,7 @@ def functions(
             function = _function(_of_formula(formula, signature), signature)
         else:
             function, names = _function(row[0], signature), row[1]
-        _register(function, names, v1, renamed)
+        op(names, v1=v1, renamed=renamed)(function)
 
 
 def _of_formula(formula: str, signature: inspect.Signature) -> Callable[..., Any]:
@@ -232,7 +219,7 @@ def _parameter(text: str) -> inspect.Parameter:
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=ast.literal_eval(default) if default else EMPTY,
-        annotation=KINDS[kind],
+        annotation=KINDS[kind] if kind in KINDS else getattr(converters, kind),
     )
 
 
