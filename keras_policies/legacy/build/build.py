@@ -135,7 +135,6 @@ def _untied(pairs: Pairs) -> Iterator[str]:
 
 
 def _check_texts(plan: Plan) -> None:
-    """Raise if the model returns texts but the backend does not support them."""
     texts, name = plan.reconstruction.texts, keras.backend.backend()
     if texts and name != "tensorflow":
         raise LegacyModelError(

@@ -61,7 +61,6 @@ class OpCall(keras_internals.LayerCall):
         return self.noted(tuple(outputs) if isinstance(result, tuple) else outputs[0])
 
     def _call_counterpart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the counterpart, or raise LegacyModelError."""
         try:
             if self.node_def is None:
                 return table.call(self.op.removeprefix("tf."), args, kwargs)

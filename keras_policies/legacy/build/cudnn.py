@@ -64,7 +64,6 @@ def _gates(layer: Mapping[str, LegacyWeight]) -> int | None:
 
 
 def _read(weight: LegacyWeight, name: str, gates: int) -> npt.NDArray[Any]:
-    """Read a weight of a cuDNN layer in Keras's layout."""
     value = weight.read()
     if name == "bias":
         biases = value.reshape(2, -1)

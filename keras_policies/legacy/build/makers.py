@@ -44,7 +44,6 @@ class Call(keras_internals.LayerCall):
         self.layer, self._call = layer, call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer; Keras calls this."""
         return self.noted(self._call(*args, **kwargs))
 
 

@@ -385,6 +385,5 @@ def _is_reshape(maker: keras.Operation | None) -> bool:
 
 
 def _made_by(outputs: Any) -> set[keras.Operation]:
-    """Return the operations that lead to some outputs."""
     tensors = keras.tree.flatten(outputs)
     return {one for x in tensors for one in keras_internals.operations_before(x)}

@@ -219,7 +219,6 @@ def select(condition: Value, x: Value, y: Value) -> Value:
 
 
 def _truncated_quotient(x: Any, y: Any) -> Any:
-    """Divide, rounding towards zero."""
     return ops.cast(ops.trunc(ops.true_divide(x, y)), dtype_of(x))
 
 

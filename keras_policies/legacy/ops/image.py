@@ -33,7 +33,6 @@ functions("image gamma=1 gain=1", "image.adjust_gamma: image**gamma * gain")
 
 
 def _cropped(image: Any, top: Any, left: Any, height: Any, width: Any) -> Any:
-    """Cut out a rectangle."""
     rows, columns = slice(top, top + height), slice(left, left + width)
     return computed.index(image, [..., rows, columns, slice(None)])
 

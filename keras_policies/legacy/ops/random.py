@@ -47,7 +47,6 @@ def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
 
 
 def _normal(shape: Any, mean: Any, stddev: Any, dtype: str, seed: object) -> Any:
-    """Return normally distributed numbers."""
     return ops.add(ops.multiply(_noise(shape, dtype), stddev), mean)
 
 

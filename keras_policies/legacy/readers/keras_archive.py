@@ -90,7 +90,6 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 
 
 def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
-    """Copy the HDF5 file with the weights into an open file."""
     info = _info(archive, WEIGHTS)
     small = limits.SMALL_FILE_BYTES
     packed.check_expansion(WEIGHTS, info.file_size, info.compress_size, small)
@@ -362,7 +361,6 @@ def _inner(optimizer: Config) -> Config | None:
 
 
 def _state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
-    """Return the state of an optimizer from its config and the HDF5 file."""
     is_inner = _inner(optimizer) is not None or member(file, INNER_GROUP) is not None
     group = member(file, f"{INNER_GROUP if is_inner else GROUP}/{VARIABLES}")
     stored = [] if group is None else _in_order(group)

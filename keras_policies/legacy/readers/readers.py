@@ -119,7 +119,6 @@ def _reader_name(path: pathlib.Path) -> str:
 
 
 def _folder_kind(path: pathlib.Path) -> str:
-    """Return the module that reads a folder."""
     if sources.is_saved_model(path):
         return FOLDER
     if sources.is_keras_3(path):

@@ -54,7 +54,6 @@ def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
 
 
 def _roots(graph: ObjectGraph) -> Edges:
-    """Return the objects with variables that the root tracks."""
     return {
         edge: node
         for edge, node in graph.attributes(0).items()

@@ -146,8 +146,6 @@ class _Layers:
 
 
 class _Traces:
-    """The functions of a SavedModel's objects."""
-
     def __init__(self, objects: SavedObjects) -> None:
         self._objects = objects
         self._listed = Limit(limits.LAYER_FUNCTIONS, "functions of its layers")

@@ -66,7 +66,6 @@ class State:
                 yield number
 
     def _variables(self) -> Iterator[tuple[int, LegacyWeight]]:
-        """Yield `(number, variable)` of the variables in the checkpoint."""
         for node in self.graph.nodes(*subgraphs.VARIABLE_OPS):
             if (weight := self._weight(node)) is not None:
                 number = self.numbers[node.name]
@@ -108,7 +107,6 @@ class State:
         }
 
     def _declared(self, collection: str) -> list[Message]:
-        """Return the messages `VariableDef` in a collection."""
         values = self._collections[collection].bytes_list.value
         return [protos.parse("VariableDef", value) for value in values]
 

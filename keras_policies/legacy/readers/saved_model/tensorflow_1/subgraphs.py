@@ -243,7 +243,6 @@ class Subgraphs:
         return by_scope
 
     def _predicate(self, switch: str) -> Output:
-        """Return the predicate of a switch."""
         output = self._node(switch).inputs[1]
         while self.op(output.node) == "Identity":
             self._values.spend()
