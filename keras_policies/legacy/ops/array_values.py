@@ -106,21 +106,19 @@ def arange(
     start, limit = (np.zeros_like(start), start) if limit is None else (start, limit)
     bounds = start, limit, np.asarray(delta)
     has_float = any("float" in dtype_of(bound) for bound in bounds)
-    numbers = [*map(_bound, bounds)]
-    if any(map(has_dims, numbers[:2])):
-        is_whole = (isinstance(n, float) and n.is_integer() for n in numbers)
-        numbers = [int(n) if w else n for n, w in zip(numbers, is_whole, strict=True)]
-        numbers = [*map(converters.length, numbers)]
-    first, last, step = numbers
+    first, last, step = map(_bound, bounds)
+    if any(map(has_dims, (first, last))):
+        first, last, step = map(converters.length, (first, last, step))
     dtype = dtype or ("float32" if has_float else "int32")
     return computed.arange(first, last, step, dtype)
 
 
 def _bound(value: Any) -> Any:
-    """Return a bound of a range: a number or a dimension."""
+    """Return a bound of a range: a dimension, or a number, as an int if it is whole."""
     if isinstance(value, Ratio) and value.divisor == 1:
         return value.dividend
-    return value if isinstance(value, Dim) else converters.number(value)
+    number = value if isinstance(value, Dim) else converters.number(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 @op("sequence_mask")
