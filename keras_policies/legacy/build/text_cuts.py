@@ -160,9 +160,7 @@ class TextCuts:
         kept = [feed for feed in feeds if feed.layer is None]
         taken |= {n for x in kept for n in (x.tensor.name, names[x.source])}
         sources = [feed.source for feed in feeds]
-        for feed in feeds:
-            if feed.layer is None:
-                continue
+        for feed in (each for each in feeds if each.layer):
             name = names[feed.source]
             if sources.count(feed.source) > 1:
                 name = f"{name}_{readers[id(feed.tensor)]}"
