@@ -4,6 +4,7 @@ They call `keras.ops` on the tensors; the model does not contain them. A Lambda 
 becomes a Functional of its name, which is made when the shape of its input is known.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,9 +53,8 @@ class OpCall(keras_internals.LayerCall):
         with located(layer=self.path, code="KP302"):
             result = self._call_counterpart(args, kwargs)
             outputs = list(result) if isinstance(result, tuple) else [result]
-            sources = _sources(
-                [args, kwargs]
-            )  # the call may have looked up their shapes
+            # The call may have found out the shapes of its arguments.
+            sources = _sources([args, kwargs])
             if self.is_output:
                 outputs = [as_output(output, sources) for output in outputs]
         self._name_operations(outputs, sources)
@@ -98,9 +98,8 @@ def _sources(nest: Any) -> list[Any]:
     Those of a tensor are the tensors that the lengths of its axes are read from.
     """
     values: list[Any] = keras.tree.flatten(nest)
-    values += [
-        x for value in values if isinstance(value, Complex) for x in value.sources
-    ]
+    pairs = (value.sources for value in values if isinstance(value, Complex))
+    values += itertools.chain.from_iterable(pairs)
     sizes = [value for value in values if has_dims(value)]
     sizes += [size for value in values for size in shapes.known_shape(value)]
     return values + [
@@ -114,9 +113,8 @@ def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
     A constant, such as `tf.shape(x)[1:]`, is computed from one of the sources.
     """
     if isinstance(value, Complex):
-        raise LegacyModelError(
-            "its output is complex, which keras.ops has no counterpart for."
-        )
+        reason = "its output is complex, which keras.ops has no counterpart for."
+        raise LegacyModelError(reason)
     tensor = as_tensor(value)
     if not is_tensor(tensor) and any(map(is_tensor, sources)):
         tensor = helper_ops.constant(tensor, next(filter(is_tensor, sources)))
@@ -161,10 +159,9 @@ class LambdaCall(keras_internals.LayerCall):
             name = f"{self.name}_{len(self.made)}" if self.made else self.name
             if self.is_over_time:
                 shape = inputs.shape[0], *inputs.shape[2:]
-                step = self._model(
-                    keras.KerasTensor(shape, inputs.dtype), f"{name}_step"
-                )
-                self.made[key] = keras.layers.TimeDistributed(step, name=name)
+                step = keras.KerasTensor(shape, inputs.dtype)
+                inner = self._model(step, f"{name}_step")
+                self.made[key] = keras.layers.TimeDistributed(inner, name=name)
             else:
                 self.made[key] = self._model(inputs, name)
         return self.made[key]

@@ -52,9 +52,7 @@ class Check(NamedTuple):
     # As a share of the largest number of an output; None if nothing was compared.
     difference: float | None
     reason: str | None = None  # why nothing was compared
-    dropouts: tuple[
-        str, ...
-    ] = ()  # scopes in which the graph drops numbers in inference
+    dropouts: tuple[str, ...] = ()  # scopes in which the graph drops numbers
     other_losses: str = ""  # how the losses of layers and weights differ
     example: Example | None = None  # the inputs and outputs that were compared
 
@@ -174,9 +172,8 @@ class Comparison:
         if problems and computes_in_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
-            share = relative_difference(
-                np.asarray(of_functions[number]), expected[number]
-            )
+            actual = np.asarray(of_functions[number])
+            share = relative_difference(actual, expected[number])
             if not share <= max(self.tolerance, rounded[number]):
                 if not self.is_due:
                     raise UnsuitableError("its functions and its signature differ")
@@ -208,9 +205,8 @@ class Comparison:
     def _with_losses(self) -> ConcreteFunction | None:
         """The function that returns the losses after the outputs, if there is one."""
         root = self.traced.layers.get(0)
-        candidates = (
-            concrete_functions.for_inference(root.traces_with_losses) if root else []
-        )
+        traces = root.traces_with_losses if root else ()
+        candidates = concrete_functions.for_inference(traces)
         return next((t for t in candidates if t.inputs == self.trace.inputs), None)
 
     def _other_losses(

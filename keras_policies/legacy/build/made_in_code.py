@@ -137,9 +137,8 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
     try:
         filled = preprocessing.lookup_arguments(kind, config, learned, safe_mode=True)
     except preprocessing.NothingLearnedError as error:
-        raise LegacyModelError(
-            f"this {kind} would be empty: {error}.", code="KP305"
-        ) from None
+        reason = f"this {kind} would be empty: {error}."
+        raise LegacyModelError(reason, code="KP305") from None
     current, wanted = (item.get("num_oov_indices") for item in (config, filled))
     if current != wanted:
         raise LegacyModelError(

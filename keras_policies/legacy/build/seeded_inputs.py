@@ -109,9 +109,8 @@ def inputs(
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         drawn = _random(random, spec.dtype, shape, bound)
         if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
-            drawn[-1, -len(PADDING) :] = np.reshape(
-                PADDING, (-1, *[1] * (len(shape) - 2))
-            )
+            vectors = np.reshape(PADDING, (-1, *[1] * (len(shape) - 2)))
+            drawn[-1, -len(PADDING) :] = vectors
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
             chosen = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
             drawn = np.where(random.random(shape) < SHARE_OF_KEYS, chosen, drawn)

@@ -127,9 +127,8 @@ class TextCuts:
         if not (any(feed.layer for feed in feeds) or (is_root and texts)):
             return cls(inputs, outputs, **options)
         if not feeds:
-            raise LegacyModelError(
-                "nothing reads its inputs, which are texts.", code="KP306"
-            )
+            reason = "nothing reads its inputs, which are texts."
+            raise LegacyModelError(reason, code="KP306")
         made_by = _made_by(outputs)
         if any(keras_internals.maker_of(x) in made_by for x in texts):
             is_output = any(x.dtype == STRING for x in keras.tree.flatten(outputs))
@@ -201,9 +200,8 @@ class TextCuts:
         def model(**options: Any) -> keras.Operation:
             return self.model(is_root=is_root, cls=cls, **options)
 
-        return makers.subclass(cls, model).from_config(
-            {**config, "output_layers": ends}
-        )
+        new = {**config, "output_layers": ends}
+        return makers.subclass(cls, model).from_config(new)
 
     def _sequential(self, config: Config, cls: Any, is_root: bool) -> keras.Operation:
         """Return a Sequential whose first layer takes texts."""

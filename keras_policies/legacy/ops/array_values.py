@@ -270,9 +270,8 @@ def fake_quantization(
         ops.multiply(ops.subtract(bound, zero), scale) for bound in (lowest, highest)
     )
     # The gradient is 1 between the bounds, elsewhere that of the bound.
-    bounded = ops.minimum(
-        ops.maximum(inputs, _straight(min, first)), _straight(max, last)
-    )
+    bounded = ops.maximum(inputs, _straight(min, first))
+    bounded = ops.minimum(bounded, _straight(max, last))
     steps = ops.floor(ops.add(ops.divide(ops.subtract(bounded, first), scale), 0.5))
     return _straight(bounded, ops.add(ops.multiply(steps, scale), first))
 

@@ -206,12 +206,9 @@ def crop_and_resize(
     images = ops.take(ops.cast(image, "float32"), box_indices, axis=0)
     crops = ops.matmul(ops.expand_dims(columns, 1), images)
     crops = ops.matmul(ops.expand_dims(rows, 1), ops.swapaxes(crops, 1, 2))
-    is_inside = ops.logical_and(
-        ops.expand_dims(is_row, -1), ops.expand_dims(is_column, -2)
-    )
-    return ops.where(
-        ops.expand_dims(is_inside, -1), ops.swapaxes(crops, 1, 2), extrapolation_value
-    )
+    is_row, is_column = ops.expand_dims(is_row, -1), ops.expand_dims(is_column, -2)
+    is_inside = ops.expand_dims(ops.logical_and(is_row, is_column), -1)
+    return ops.where(is_inside, ops.swapaxes(crops, 1, 2), extrapolation_value)
 
 
 @op(

@@ -61,9 +61,8 @@ def _chosen(
         )
         common = _common(edges, best_edges)
         union = ops.subtract(ops.add(areas, _area(*best_edges)), common)
-        is_out = ops.logical_or(
-            is_best, ops.greater(common, ops.multiply(union, overlap))
-        )
+        is_covered = ops.greater(common, ops.multiply(union, overlap))
+        is_out = ops.logical_or(is_best, is_covered)
         positions.append(best)
         values.append(ops.max(remaining, axis=-1))
         picked = ops.where(ops.expand_dims(is_best, -1), boxes, 0.0)

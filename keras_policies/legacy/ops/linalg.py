@@ -128,10 +128,8 @@ def tensor_diag(diagonal: Value) -> Value:
 def tensor_diag_part(input: Value) -> Value:
     """Undo `tensor_diag`."""
     lengths = computed.shape(input)[: computed.rank(input) // 2]
-    count = math.prod(lengths)
-    return computed.reshape(
-        ops.diagonal(computed.reshape(input, [count, count])), lengths
-    )
+    matrix = computed.reshape(input, [math.prod(lengths)] * 2)
+    return computed.reshape(ops.diagonal(matrix), lengths)
 
 
 @op("linalg.band_part MatrixBandPart")

@@ -81,9 +81,8 @@ def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
         packed.check_unpacked(size, path.stat().st_size)
         for info in members:
             if info.flag_bits & ENCRYPTED:
-                raise LegacyModelError(
-                    "encrypted.", "Unpack it with its password.", code="KP107"
-                )
+                hint = "Unpack it with its password."
+                raise LegacyModelError("encrypted.", hint, code="KP107")
             mode = info.external_attr >> 16
             if info.is_dir():
                 yield Entry(info.filename, stat.S_IFDIR, 0, None)

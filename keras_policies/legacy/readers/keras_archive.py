@@ -247,9 +247,7 @@ def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
         all_weights = _below(file, "", set())
         return {"": tuple(w for w in all_weights if not w.path.startswith(NOT_LAYERS))}
     own = member(file, VARIABLES) or ()
-    of_model = (
-        hdf5.weight(own, name, f"{VARIABLES}/{name}") for name in _in_order(own)
-    )
+    of_model = (hdf5.weight(own, at, f"{VARIABLES}/{at}") for at in _in_order(own))
     return {**dict(_of_layers(file, config, {})), "": tuple(of_model)}
 
 

@@ -144,9 +144,8 @@ def _path(written: Config, stored: str, paths: Sequence[str]) -> str:
 
 
 def _is_shape(value: object) -> bool:
-    return isinstance(value, list) and not any(
-        isinstance(n, list | dict) for n in value
-    )
+    is_list = isinstance(value, list)
+    return is_list and not any(isinstance(n, list | dict) for n in value)
 
 
 def _tensor(name: str) -> list[Any]:

@@ -118,9 +118,8 @@ def _of_object(
         if re.fullmatch(rf"{NUMBERED}[0-9]+", edge)
     }
     named = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
-    variables = {
-        name: graph.weights(node) for name, node in (named or {"": model}).items()
-    }
+    nodes_of = named or {"": model}
+    variables = {name: graph.weights(node) for name, node in nodes_of.items()}
     if named:  # without the counters beside a model
         own = graph.own_weights(model)
         variables[""] = {n: own[n] for n in own if own[n].path not in NO_MODEL}
@@ -179,9 +178,8 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
         return
     if zipfile.is_zipfile(path):
         hint = "Open it with keras_policies.load_model, and take that model's weights."
-        raise LegacyModelError(
-            "a .keras file, not one of weights alone.", hint, code="KP109"
-        )
+        reason = "a .keras file, not one of weights alone."
+        raise LegacyModelError(reason, hint, code="KP109")
     with guarded_hdf5.open_file(path) as file:
         group = guarded_hdf5.member(file, "model_weights") or file
         if not guarded_hdf5.names(group, "layer_names"):

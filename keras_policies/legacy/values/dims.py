@@ -27,9 +27,8 @@ class UndecidedError(ValueError):
     """A comparison of two dimensions that depends on the model's input."""
 
     def __init__(self, one: DimLike, relation: str, other: DimLike) -> None:
-        super().__init__(
-            f"whether {one} {relation} {other} depends on the model's input"
-        )
+        comparison = f"{one} {relation} {other}"
+        super().__init__(f"whether {comparison} depends on the model's input")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,12 +327,11 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
 def _divided(dividend: DimLike, divisor: DimLike) -> tuple[DimLike, DimLike]:
     """Return the exact quotient of some terms, and the rest."""
     budget.work(budget.ITEM * parts(dividend) * parts(divisor))
-    (atoms, count), *others = sorted(
-        terms_of(divisor).items(), key=_order, reverse=True
-    )
+    order = functools.partial(sorted, key=_order, reverse=True)
+    (atoms, count), *others = order(terms_of(divisor).items())
     whole: DimLike = 0
     rest = dividend
-    for monomial, times in sorted(terms_of(dividend).items(), key=_order, reverse=True):
+    for monomial, _ in order(terms_of(dividend).items()):
         times = terms_of(rest).get(monomial, 0)
         remaining = [*monomial]
         for atom in atoms:

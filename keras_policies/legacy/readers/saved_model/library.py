@@ -91,9 +91,8 @@ class Library:
         return dict(zip(names, stored, strict=True))
 
     def _function(self, data: bytes) -> Function:
-        return self.reader.function(
-            protos.parse("FunctionDef", data, 2 * limits.GRAPH_VALUES)
-        )
+        message = protos.parse("FunctionDef", data, 2 * limits.GRAPH_VALUES)
+        return self.reader.function(message)
 
     def _concrete(self) -> Mapping[str, Message]:
         stored = _counted(self._meta_graph.object_graph_def.concrete_functions)

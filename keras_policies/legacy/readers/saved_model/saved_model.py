@@ -82,6 +82,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     version = opened.meta_graph.meta_info_def.tensorflow_version
     there = {opened.in_checkpoint[node]: item for node, item in by_node.items()}
     slots = slot_variables(opened.checkpoint, opened.checkpoint_nodes, there)
+    optimizer = graph.children[0].get("optimizer")
     return LegacyModel(
         path=str(path),
         format="SavedModel",
@@ -92,9 +93,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         weights=weights,
         inputs=_inputs(opened.meta_graph),
         training_config=root.get("training_config"),
-        optimizer=optimizer_state(
-            graph, graph.children[0].get("optimizer"), by_node, slots
-        ),
+        optimizer=optimizer_state(graph, optimizer, by_node, slots),
         vocabularies=learned,
         inner_policies=inner,
         states=_states(graph),

@@ -365,6 +365,5 @@ def _scope(name: str) -> str:
 
 
 def _refused(node: Node, why: str) -> LegacyModelError:
-    return LegacyModelError(
-        f"{node.name!r} ({node.op}) {why}.", OTHER_SIGNATURE, code="KP308"
-    )
+    reason = f"{node.name!r} ({node.op}) {why}."
+    return LegacyModelError(reason, OTHER_SIGNATURE, code="KP308")
