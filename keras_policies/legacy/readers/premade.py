@@ -143,7 +143,7 @@ def _path(written: Config, stored: str, paths: Sequence[str]) -> str:
     return f"{configs.name_of(deep)}/{layer_paths(deep, names_in)(rest)}"
 
 
-def _is_shape(value: object) -> bool:
+def _is_shape(value: Any) -> bool:
     is_list = isinstance(value, list)
     return is_list and not any(isinstance(n, list | dict) for n in value)
 
