@@ -158,11 +158,11 @@ def checked(name: str, values: Array, kinds: str) -> Array:
 def of_columns(lines: list[bytes], fill: Node, create: Node) -> Table:
     """Return the table that two nodes make from the lines of a file."""
     delimiter = str(fill.attributes.get("delimiter", TAB)).encode()
-    columns = [
-        (fill.attributes[f"{kind}_index"], create.attributes[f"{kind}_dtype"])
-        for kind in ("key", "value")
-    ]
-    return Table(*(_column(lines, delimiter, *column) for column in columns))
+    columns = (
+        _column(lines, delimiter, fill.attributes[index], create.attributes[dtype])
+        for index, dtype in (("key_index", "key_dtype"), ("value_index", "value_dtype"))
+    )
+    return Table(*columns)
 
 
 def lines_of(folder: pathlib.Path, name: str) -> list[bytes]:
