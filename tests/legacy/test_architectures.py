@@ -113,7 +113,7 @@ def test_weights_of_other_layers_are_refused(folder):
 
 def test_a_file_with_weights_takes_no_others(folder):
     weights = folder / "2.4.4" / "stack" / "weights.h5"
-    with pytest.raises(LegacyModelError, match="weights are for an architecture"):
+    with pytest.raises(LegacyModelError, match="weights are only for an architecture"):
         keras_policies.load_model(folder / "convolutions.h5", weights=weights)
 
 
@@ -121,7 +121,7 @@ def test_a_file_with_weights_takes_no_others(folder):
     ("written", "message"),
     [
         pytest.param({"a": 1}, r"no class_name and config, but \['a'\]", id="other"),
-        pytest.param({"modelTopology": {}}, "a model of TensorFlow.js", id="js"),
+        pytest.param({"modelTopology": {}}, "a TensorFlow.js model", id="js"),
         pytest.param(
             {"module": "keras", "class_name": "Sequential", "config": {}},
             "that Keras 3 wrote.* keras.models.model_from_json",

@@ -205,7 +205,7 @@ def test_a_planted_fault_is_found(folder, fault):
         config = edited(planned.config, edit(layer))
         wrong = dataclasses.replace(planned, config=config)
         model = build.build(wrong).model
-        with pytest.raises(LegacyModelError, match="not as it was"):
+        with pytest.raises(LegacyModelError, match="rebuilt wrongly"):
             checking.check(model, wrong, None)
 
 
@@ -215,7 +215,7 @@ def test_a_transposed_kernel_is_found(folder):
         model = build.build(planned).model
         kernel = next(w for w in model.weights if w.path.endswith("dense/kernel"))
         kernel.assign(np.transpose(keras.ops.convert_to_numpy(kernel)))
-        with pytest.raises(LegacyModelError, match="not as it was"):
+        with pytest.raises(LegacyModelError, match="rebuilt wrongly"):
             checking.check(model, planned, None)
 
 
@@ -241,7 +241,7 @@ def test_a_machine_that_rounds_products_may_differ_more(folder, monkeypatch):
         model = build.build(planned).model
         kernel = next(w for w in model.weights if w.path.endswith("kernel"))
         kernel.assign(1.001 * keras.ops.convert_to_numpy(kernel))
-        with pytest.raises(LegacyModelError, match="not as it was"):
+        with pytest.raises(LegacyModelError, match="rebuilt wrongly"):
             checking.check(model, planned, None)
         monkeypatch.setattr(comparison, "rounding_of_products", lambda: 5e-4)
         assert 1e-4 < checking.check(model, planned, None).difference < 2e-3
@@ -255,7 +255,7 @@ def test_stock_float16_may_differ_by_its_rounding(folder):
         assert checking.check(model, planned, None).difference < 2e-2
         kernel = next(w for w in model.weights if w.path.endswith("kernel"))
         kernel.assign(1.2 * keras.ops.convert_to_numpy(kernel))
-        with pytest.raises(LegacyModelError, match="not as it was"):
+        with pytest.raises(LegacyModelError, match="rebuilt wrongly"):
             checking.check(model, planned, None)
 
 

@@ -26,7 +26,7 @@ WARNED = {
     "added_weight": r"\(3,\), which is no weight of 'dense'",
     "lost_keyword": LOST,
     "lost_states": LOST,
-    "wide_deep_model": "an optimizer for each of its parts, as Keras 3 trains by one",
+    "wide_deep_model": "an optimizer for each part, because Keras 3 trains with one",
     "sharpness_aware": "SharpnessAwareMinimization, so that the model in it trains by",
 }
 

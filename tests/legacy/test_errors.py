@@ -516,7 +516,7 @@ def test_a_class_that_goes_by_the_name_of_a_stock_layer_is_asked_for(tmp_path):
     def edit(config, file):
         config["config"]["layers"][1]["class_name"] = "Attention"
 
-    match = r"Keras has a layer Attention of its own: .*={'Attention': \.\.\.}"
+    match = r"Keras also has a layer Attention: .*={'Attention': \.\.\.}"
     with pytest.raises(LegacyModelError, match=match):
         load_model(edited_h5(tmp_path, edit))
 

@@ -273,7 +273,7 @@ def a_graph_of_noise(meta_graph, graph):
         (no_constant, "the graph has no constant 'Const_1'"),
         (
             no_object,
-            "'layer': corrupt: the function .* captures what is not in the file",
+            "'layer': corrupt: the function .* captures missing objects",
         ),
         (equal_indices, "'layer': corrupt: 3 tokens for 1 indices"),
         (far_indices, "'layer': its vocabulary does not follow the special tokens"),

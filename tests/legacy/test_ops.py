@@ -352,7 +352,7 @@ def test_a_function_is_in_the_module_of_its_namespace(module):
 
 
 def test_a_name_is_entered_once():
-    with pytest.raises(ValueError, match=r"\['nn.gelu'\] are in the table already"):
+    with pytest.raises(ValueError, match=r"\['nn.gelu'\] are already registered"):
         registry.op("nn.gelu")(nn.silu)
 
 

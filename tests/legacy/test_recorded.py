@@ -301,8 +301,8 @@ def no_functions(meta_graph, functions):
         (a_number_that_is_none, "the input '.*:²' of a function's node is not there"),
         (two_nodes_of_one_name, "two nodes of one name"),
         (very_many_nodes, "more than 500000 nodes and values in its functions"),
-        (captures_beyond_the_file, "captures what is not in the file"),
-        (no_arguments, "does not say what it takes"),
+        (captures_beyond_the_file, "captures missing objects"),
+        (no_arguments, "does not record its arguments"),
         (no_functions, "there is no function '__inference_signature_wrapper_"),
     ],
 )

@@ -664,7 +664,7 @@ def test_an_address_without_fsspec_says_what_to_install(monkeypatch):
     ("kind", "content", "problem"),
     [
         ("xz", lzma.compress(b"x" * 10_000)[:-20], "ends in the middle"),
-        ("xz", 2 * lzma.compress(b"x"), r"several \.xz files.*xz -d"),
+        ("xz", 2 * lzma.compress(b"x"), r"several \.xz streams.*xz -d"),
         ("xz", lzma.compress(b"no tar" * 200), r"without a readable \.tar file"),
         ("bz2", bz2.compress(b"x" * 10_000)[:-20], "corrupt"),
         ("bz2", bz2.compress(b"x" * 10**8), "the archive claims"),

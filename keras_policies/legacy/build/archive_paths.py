@@ -1,8 +1,8 @@
-"""Where a `.keras` file of Keras 2.11 to 2.15 has the layers of a subclassed model.
+"""The paths of a subclassed model's layers in `.keras` files of Keras 2.11 to 2.15.
 
 A layer is stored once, under the first attribute or list that leads to it. Members of a
-list go by their class and a counter. Source: `_walk_trackable` and
-`_save_container_state` in keras/saving/saving_lib.py of 2.12 to 2.15.
+list are numbered by class. Source: `_walk_trackable` and `_save_container_state` in
+keras/saving/saving_lib.py of 2.12 to 2.15.
 """
 
 import dataclasses
@@ -19,13 +19,13 @@ from keras_policies.legacy.build import targets
 
 Release = tuple[int, int]
 FORMAT = "Keras 2 .keras"
-REVERSED = 2, 15  # since which attributes come in the reversed order of the alphabet
-UNCOUNTED = 2, 14  # since which the counter passes over layers that are stored already
+REVERSED = 2, 15  # the first release that sorts attributes in reverse order
+UNCOUNTED = 2, 14  # the first that does not count layers that are already stored
 LAYERS, DEPENDENCIES = LAYER_GROUPS
 
 
 def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
-    """Return a legacy model whose weights have the paths that `targets.layers` gives.
+    """Return a legacy model whose weights have the paths of `targets.layers`.
 
     `layers/dense_1/vars/0` becomes `head/vars/0` if that layer is the attribute `head`.
     """
@@ -36,7 +36,7 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
     places = [*targets.layers(model)]
     stored = {id(place.layer): place.stored_path for place in places}
     paths: dict[str, str] = {}
-    # Of other graphs, the file names the layers; the model in a wrapper has no name.
+    # The file names the layers of graphs, but not a graph inside a wrapper.
     is_whole = set(legacy.weights) == {""}
     for place in places:
         outer = place.layer
@@ -49,13 +49,14 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
         name: tuple(_renamed(weight, layer_name(name), paths) for weight in items)
         for name, items in legacy.weights.items()
     }
-    plain = {_plain(path): paths[path] for path in paths}
+    # The reader strips underscores from the paths of vocabularies.
+    plain = {re.sub("(^|/)_+", r"\1", path): paths[path] for path in paths}
     learned = {plain.get(path, path): v for path, v in legacy.vocabularies.items()}
     return dataclasses.replace(legacy, weights=weights, vocabularies=learned)
 
 
 def _renamed(weight: LegacyWeight, layer: str, paths: dict[str, str]) -> LegacyWeight:
-    """Return a weight of a layer, `""` for the model, under its new path."""
+    """Return a weight of a layer, `""` for the model, with its new path."""
     before, _, number = f"/{weight.path}".rpartition("/vars/")
     stored = f"{layer}{before}".lstrip("/")
     path = f"{paths.get(stored, stored)}/vars/{number}"
@@ -70,7 +71,7 @@ def _plain(path: str) -> str:
 def _walk(
     layer: keras.Layer, path: str, release: Release, seen: set[int]
 ) -> Iterator[tuple[keras.Layer, str]]:
-    """Yield each layer in the order in which Keras 2 stored it, with its path."""
+    """Yield layers and their paths, in the order in which Keras 2 stored them."""
     seen.add(id(layer))
     yield layer, path
     for name, children in _attributes(layer, release):
@@ -91,7 +92,7 @@ def _walk(
 def _attributes(
     layer: keras.Layer, release: Release
 ) -> list[tuple[str, keras.Layer | list[keras.Layer]]]:
-    """Return the layers and the lists of layers in a layer, in the order of Keras 2."""
+    """Return the layers and lists of layers in a layer, in the order of Keras 2."""
     found: dict[str, keras.Layer | list[keras.Layer]] = {}
     for name, value in keras_internals.own_attributes(layer):
         if isinstance(value, keras.Layer):

@@ -1,7 +1,7 @@
-"""Makes the Keras 3 model of a `Plan`, fills in its weights, and compiles it.
+"""Makes the Keras 3 model of a `Plan`, assigns its weights, and compiles it.
 
-On the way no backend draws random numbers, traces or compiles. User-defined classes
-are those of the surrounding `custom_object_scope`.
+Meanwhile, no backend draws random numbers, traces or compiles. User-defined classes are
+those of the surrounding `custom_object_scope`.
 """
 
 import collections
@@ -50,26 +50,27 @@ class Built(NamedTuple):
     # Parts of the model and its training, each with a reason.
     not_converted: list[codes.LeftOut]
     other_policies: list[str]  # layers, each with its policy and the recorded one
-    lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
-    check: Check | None = None  # with the graph in the file; None if not asked for
-    texts: TextInputs | None = None  # turns texts into the numbers that it takes
+    lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras
+    check: Check | None = None  # against the graph in the file, if asked for
+    texts: TextInputs | None = None  # converts texts to the numbers that it takes
 
 
 def build(
     plan: Plan, compile: bool = True, advance: Callable[[int], None] = lambda size: None
 ) -> Built:
-    """Build the model of a `Plan` that lacks nothing, with its weights, compiled.
+    """Build the model of a complete `Plan`, with its weights, compiled.
 
-    `advance` is called with the size of each tensor, in bytes, once it is read. Raise
-    LegacyModelError if the model cannot be made, or its weights do not fit.
+    `advance` is called with the size of each tensor, in bytes, when it has been read.
+    Raise LegacyModelError if the model cannot be made, or its weights do not fit.
     """
     legacy = plan.legacy
-    blank = keras_internals.blank_variables(backend.place, backend.zeros, budget.spend)
-    ranks = keras_internals.checking_shapes(budget.check_rank)
-    given = keras_internals.noting_given_dtypes()
-    turns = keras_internals.seeing_early_calls()
-    stage = located(legacy.path, code="KP401")
-    with stage, blank, ranks, given, turns:
+    with (
+        located(legacy.path, code="KP401"),
+        keras_internals.blank_variables(backend.place, backend.zeros, budget.spend),
+        keras_internals.checking_shapes(budget.check_rank),
+        keras_internals.noting_given_dtypes(),
+        keras_internals.seeing_early_calls(),
+    ):
         _check_texts(plan)
         model, built = _make(plan)
         with corrupt(legacy.path):
@@ -80,7 +81,7 @@ def build(
                 name: tuple(weight for weight in items if weight.number not in replaced)
                 for name, items in legacy.weights.items()
                 if name or len(legacy.weights) == 1 or not own_classes.is_stock(model)
-            }  # without those of a model that its class, a stock one, does not use
+            }  # without weights of the model itself if its class is one of Keras
             pairs, added = Pairs(), list[str]()
             if legacy.has_weights:
                 pairs, added = pair(model, weights, legacy.config, built.weights)
@@ -95,17 +96,15 @@ def build(
         always = compiling.overridden(legacy, training=True)
         release = masks.release(legacy.written_by)
         regularized = [*time_steps.restore(model, release)]
-        unused = (
-            f"{name!r}, whose result is used by its shape alone"
-            for name in built.unused
-        )
+        only_shape = "whose result is used by its shape alone"
+        unused = (f"{name!r}, {only_shape}" for name in built.unused)
         not_converted = [
             *codes.left_out("KP601", legacy.not_converted),
             *codes.left_out("KP608", (*plan.report.not_converted, *unused)),
             *codes.left_out("KP607", added),
             *codes.left_out("KP605", (*always, *regularized)),
         ]
-        if not plan.reconstruction.copied:  # or the summary says so
+        if not plan.reconstruction.copied:  # otherwise the summary reports them
             not_converted += codes.left_out("KP606", _untied(pairs))
         if compile:
             problems = compiling.compile_model(model, plan, pairs)
@@ -121,9 +120,9 @@ def build(
 
 
 def _untied(pairs: Pairs) -> Iterator[str]:
-    """Yield the weights of layers that several inner models share, once each.
+    """Yield the weights of layers that inner models shared, once each.
 
-    Keras 3 cannot read such a layer from a file: each of the models has its own.
+    Keras 3 cannot read such a layer from a file: each model has its own.
     """
     by_weight = collections.defaultdict(list)
     for variable, weight in pairs:
@@ -135,12 +134,11 @@ def _untied(pairs: Pairs) -> Iterator[str]:
 
 
 def _check_texts(plan: Plan) -> None:
-    """Raise if the model returns texts, and the backend has none."""
-    if plan.reconstruction.texts and keras.backend.backend() != "tensorflow":
+    texts, name = plan.reconstruction.texts, keras.backend.backend()
+    if texts and name != "tensorflow":
         raise LegacyModelError(
-            "it returns texts, which are looked up by "
-            f"{', '.join(plan.reconstruction.texts)}, "
-            f"and {keras.backend.backend()} has no texts.",
+            f"it returns texts, which are looked up by {', '.join(texts)}, and {name} "
+            "has no texts.",
             f"Pass {hints.NUMBERS} for the numbers of these texts, or a signature "
             "without them, or set KERAS_BACKEND=tensorflow.",
             code="KP306",
@@ -148,7 +146,7 @@ def _check_texts(plan: Plan) -> None:
 
 
 def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
-    """Return the model, built, with variables that hold nothing yet."""
+    """Return the built model, whose variables have no values yet."""
     try:
         config = plan.config
         model, built, extra, needed = _built(config, plan)
@@ -159,7 +157,7 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
             model, built, *_ = _built(config, plan, needed)
         inputs = plan.legacy.inputs.values()
         if isinstance(model, keras.Sequential) and not model.built:
-            # For inputs of any rank.
+            # An Embedding takes inputs of any rank.
             model.built = [*map(type, model.layers)] == [keras.layers.Embedding]
         if not model.built and inputs:  # a subclassed model
             tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
@@ -168,7 +166,7 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
     except LegacyModelError as error:
         error.hint = error.hint or _hint_about(error.layer, plan)
         raise
-    except Exception as error:  # whatever a layer raises for a config not its own
+    except Exception as error:  # layers raise any for wrong configs
         problem = "the model could not be built from its config"
         raise explanations.explained(problem, error) from error
     if not isinstance(model, keras.Model):
@@ -177,11 +175,11 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
 
 
 def _hint_about(layer: str | None, plan: Plan) -> str:
-    """Return the hint to pass the class of a layer that was rebuilt, or nothing."""
+    """Return the hint to pass the missing class of a layer, or ""."""
     name = plan.reconstruction.layers.get(layer or "", NO_CLASS)
-    is_lost = name not in (NO_CLASS, *classes.GRAPHS)
-    is_lost &= not classes.is_in("keras.layers", name)
-    return str(hints.pass_custom_object(name)) if is_lost else ""
+    is_known = name in (NO_CLASS, *classes.GRAPHS)
+    is_known |= classes.is_in("keras.layers", name)
+    return "" if is_known else str(hints.pass_custom_object(name))
 
 
 def _built(
@@ -189,19 +187,15 @@ def _built(
 ) -> tuple[Any, BuiltLayers, extra_axes.Axes, Mapping[int, forms.Specs]]:
     """Build the object of a config.
 
-    Also return what `extra_axes` and `forms` found out, for which it has to be built
-    again: convolutions with extra axes, and what layers are called on that need a form.
+    Also return the reasons to build it again: convolutions with extra axes, and the
+    inputs of layers that need a form.
     """
     texts = TextCuts() if plan.options.texts_outside else None
     built, extra = BuiltLayers([], [], texts), extra_axes.Axes()
-    found = forms.Found(needed or {}, plan.options.backends)
+    found = forms.Found(needed or {}, plan.options.backends, {})
+    release = masks.release(plan.legacy.written_by)
     config, makers = own_classes.with_makers(
-        config,
-        masks.release(plan.legacy.written_by),
-        plan.policy,
-        extra,
-        found,
-        built,
+        config, release, plan.policy, extra, found, built
     )
     scope = {**plan.report.functions, **makers}
     depth = _recursion_limit(plan.reconstruction.depth)
@@ -215,7 +209,7 @@ def _built(
 
 @contextlib.contextmanager
 def _recursion_limit(depth: int) -> Iterator[None]:
-    """Let Python recurse through a model of this many operations: Keras does."""
+    """Raise Python's recursion limit: Keras recurses through all operations."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, before + 2 * depth))
     try:
@@ -225,7 +219,7 @@ def _recursion_limit(depth: int) -> Iterator[None]:
 
 
 def _make_policies_plain(model: keras.Model, model_policy: PolicyLike | None) -> None:
-    """Give the model its own policy, and every layer a policy of stock Keras."""
+    """Set the model's own policy, and give all layers policies of stock Keras."""
     if model_policy is not None:
         model.dtype_policy = model_policy
         keras_internals.note_given(model)

@@ -1,10 +1,10 @@
-"""What Keras calls in place of op layers and Lambda layers while it builds a model.
+"""Stand-ins for op layers and Lambda layers, which Keras calls while it builds a model.
 
-They call `keras.ops` on the tensors, whose history then leads past them: the model
-itself contains none of them. A Lambda layer becomes a Functional of its name, which is
-made when the shape of its input is known.
+They call `keras.ops` on the tensors; the model does not contain them. A Lambda layer
+becomes a Functional of its name, which is made when the shape of its input is known.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,10 +26,10 @@ from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 @keras.saving.register_keras_serializable(PACKAGE)
 class OpCall(keras_internals.LayerCall):
-    """Calls a TensorFlow function's counterpart whenever Keras calls the op layer.
+    """Calls the counterpart of a TensorFlow function when Keras calls the op layer.
 
-    The operations that it makes are named after the layer. `op` is `"tf.math.add"`, or
-    the op of the NodeDef. In an output of the model, sizes become tensors.
+    `op` is `"tf.math.add"`, or the op of the NodeDef. New operations are named after
+    the layer. If it is an output of the model, sizes become tensors.
     """
 
     def __init__(
@@ -53,15 +53,14 @@ class OpCall(keras_internals.LayerCall):
         with located(layer=self.path, code="KP302"):
             result = self._call_counterpart(args, kwargs)
             outputs = list(result) if isinstance(result, tuple) else [result]
-        sources = _sources([args, kwargs])
-        if self.is_output:
-            with located(layer=self.path, code="KP302"):
+            # The call may have found out the shapes of its arguments.
+            sources = _sources([args, kwargs])
+            if self.is_output:
                 outputs = [as_output(output, sources) for output in outputs]
         self._name_operations(outputs, sources)
         return self.noted(tuple(outputs) if isinstance(result, tuple) else outputs[0])
 
     def _call_counterpart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the counterpart; raise LegacyModelError if it fails."""
         try:
             if self.node_def is None:
                 return table.call(self.op.removeprefix("tf."), args, kwargs)
@@ -76,7 +75,7 @@ class OpCall(keras_internals.LayerCall):
             ) from error
 
     def _name_operations(self, outputs: Sequence[Any], sources: Sequence[Any]) -> None:
-        """Name the operations that this call made of some tensors after the layer."""
+        """Name the operations between the sources and the outputs after the layer."""
         before = set(map(id, sources))
         parts = keras.tree.flatten(
             [x.sources if isinstance(x, Complex) else x for x in outputs]
@@ -96,12 +95,11 @@ class OpCall(keras_internals.LayerCall):
 def _sources(nest: Any) -> list[Any]:
     """Return the values in a nest, and the tensors that they are computed from.
 
-    A tensor comes with those that the lengths of its axes are read from.
+    Those of a tensor are the tensors that the lengths of its axes are read from.
     """
     values: list[Any] = keras.tree.flatten(nest)
-    values += [
-        x for value in values if isinstance(value, Complex) for x in value.sources
-    ]
+    pairs = (value.sources for value in values if isinstance(value, Complex))
+    values += itertools.chain.from_iterable(pairs)
     sizes = [value for value in values if has_dims(value)]
     sizes += [size for value in values for size in shapes.known_shape(value)]
     return values + [
@@ -115,9 +113,8 @@ def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
     A constant, such as `tf.shape(x)[1:]`, is computed from one of the sources.
     """
     if isinstance(value, Complex):
-        raise LegacyModelError(
-            "its output is complex, which keras.ops has no counterpart for."
-        )
+        reason = "its output is complex, which keras.ops has no counterpart for."
+        raise LegacyModelError(reason)
     tensor = as_tensor(value)
     if not is_tensor(tensor) and any(map(is_tensor, sources)):
         tensor = helper_ops.constant(tensor, next(filter(is_tensor, sources)))
@@ -130,12 +127,8 @@ def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
 class LambdaCall(keras_internals.LayerCall):
     """Makes the nested model of a Lambda layer for each shape that it is called with.
 
-    Args:
-        name: of the layer.
-        path: the same, after the names of the models around it.
-        program: what its function does.
-        policy: the layer casts its input to this policy's compute dtype.
-        is_over_time: whether a TimeDistributed of the name is around the layer.
+    It casts its input to the compute dtype of `policy`, and runs `program`. If
+    `is_over_time`, it becomes a TimeDistributed.
     """
 
     def __init__(
@@ -154,10 +147,7 @@ class LambdaCall(keras_internals.LayerCall):
         self.made: dict[str, keras.Layer] = {}
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
-        """Call the nested model.
-
-        A mask ends here, as it did in tf.keras; a nested model would hand it on.
-        """
+        """Call the nested model; as in tf.keras, masks are not propagated."""
         masks = map(keras_internals.mask_of, keras.tree.flatten(inputs))
         is_masked = any(mask is not None for mask in masks)
         return self.noted(self.run(inputs) if is_masked else self.layer(inputs)(inputs))
@@ -166,10 +156,14 @@ class LambdaCall(keras_internals.LayerCall):
         """Return the layer for the shapes and dtypes of some inputs."""
         key = str([(t.shape, t.dtype) for t in keras.tree.flatten(inputs)])
         if key not in self.made:
-            number = f"_{len(self.made)}" if self.made else ""
-            name = f"{self.name}{number}"
-            make = self._over_time if self.is_over_time else self._model
-            self.made[key] = make(inputs, name)
+            name = f"{self.name}_{len(self.made)}" if self.made else self.name
+            if self.is_over_time:
+                shape = inputs.shape[0], *inputs.shape[2:]
+                step = keras.KerasTensor(shape, inputs.dtype)
+                inner = self._model(step, f"{name}_step")
+                self.made[key] = keras.layers.TimeDistributed(inner, name=name)
+            else:
+                self.made[key] = self._model(inputs, name)
         return self.made[key]
 
     def _model(self, inputs: Any, name: str) -> keras.Model:
@@ -178,13 +172,6 @@ class LambdaCall(keras_internals.LayerCall):
             inputs,
         )
         return keras.Model(keras_inputs, self.run(keras_inputs), name=name)
-
-    def _over_time(self, inputs: Tensor, name: str) -> keras.Layer:
-        """Return a TimeDistributed around the model for one step of time."""
-        step = keras.KerasTensor((inputs.shape[0], *inputs.shape[2:]), inputs.dtype)
-        return keras.layers.TimeDistributed(
-            self._model(step, f"{name}_step"), name=name
-        )
 
     def run(self, inputs: Any) -> Any:
         """Return the outputs of the function for some tensors."""
@@ -214,19 +201,16 @@ class LambdaCall(keras_internals.LayerCall):
 
 @keras.saving.register_keras_serializable(PACKAGE)
 class SequenceWithCalls(keras.Operation):  # type: ignore[misc]
-    """Makes a Sequential whose Lambda layers need the shapes of their inputs."""
+    """Makes a Sequential with Lambda layers, which need the shapes of their inputs."""
 
     @classmethod
     def from_config(cls, config: Config) -> keras.Model:
-        """Return the Sequential, or a Functional of it where a mask has to end."""
-        first, *rest = map(
-            keras.saving.deserialize_keras_object, config["layers"] or [None]
-        )
+        """Return the Sequential, or a Functional if a Lambda layer ends a mask."""
+        configs = config["layers"] or [None]
+        first, *rest = map(keras.saving.deserialize_keras_object, configs)
         if not isinstance(first, keras.layers.InputLayer):
-            raise LegacyModelError(
-                "the shape of its input is not in the file, and its Lambda layers "
-                "need it."
-            )
+            reason = "the shape of its input is not in the file"
+            raise LegacyModelError(f"{reason}, and its Lambda layers need it.")
         tensor, layers, has_mask = first.output, [first], False
         for layer in rest:
             if isinstance(layer, LambdaCall):

@@ -1,7 +1,7 @@
 """Compares a model with the graph in its own file.
 
-A SavedModel holds the function that computed its outputs. It is run on arrays, and the
-model is called on the same: where their outputs differ, the model was rebuilt wrongly.
+A SavedModel has the function that computed its outputs. It is run on arrays, and the
+model is called on the same: if their outputs differ, the model was rebuilt wrongly.
 """
 
 import inspect
@@ -15,13 +15,9 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
-from keras_policies.legacy.build import seeded_inputs
+from keras_policies.legacy.build import differences, seeded_inputs
 from keras_policies.legacy.build.comparison import Check, Comparison, UnsuitableError
-from keras_policies.legacy.build.differences import (
-    TOLERANCE,
-    TOLERANCES,
-    rounding_of_products,
-)
+from keras_policies.legacy.build.differences import TOLERANCE, TOLERANCES
 from keras_policies.legacy.build.seeded_inputs import Example
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.plan import classes, op_layers
@@ -34,34 +30,32 @@ from keras_policies.legacy.texts.inputs import TextInputs
 def is_due(plan: Plan) -> bool:
     """Return whether a SavedModel has parts that may have been read wrongly.
 
-    These are functions and code that were interpreted, classes of the user's, which
-    need not be those of the file, and classes that may only have the name of one of
-    Keras, which records all its arguments.
+    These are interpreted functions and code, user-defined classes, which may differ
+    from those in the file, and classes that may only have the name of one of Keras.
     """
-    if plan.legacy.traced is None:
-        return False
-    if plan.reconstruction.layers:
-        return True
+    traced = plan.legacy.traced
+    if traced is None or plan.reconstruction.layers:
+        return traced is not None
     try:
-        if _trace(plan.legacy.traced, None) is None:
+        if _trace(traced, None) is None:
             return False
-        layers = plan.legacy.traced.layers.values()
+        layers = traced.layers.values()
         return bool(plan.report.rebuilt) or any(map(_is_uncertain, layers))
-    except LegacyModelError:  # its functions were taken out of the file
+    except LegacyModelError:  # the file lacks its functions
         return False
 
 
 def _is_uncertain(layer: TracedLayer) -> bool:
-    """Return whether a layer may do something else than its class in Keras.
+    """Return whether a layer may compute something other than its class in Keras.
 
-    It is an op, of a class of the user's, has losses of its weights, or less than half
-    of the class's config.
+    It is an op, of a user-defined class, has losses of its weights, or has less than
+    half of the config, although classes of Keras record all of their arguments.
     """
-    if layer.class_name in op_layers.CLASSES or layer.regularizers:
+    name = layer.class_name
+    is_registered = classes.registered_name(name) is not None
+    if name in op_layers.CLASSES or layer.regularizers or is_registered:
         return True
-    if classes.registered_name(layer.class_name) is not None:
-        return True
-    stock = getattr(keras.layers, layer.class_name, None)
+    stock = getattr(keras.layers, name, None)
     if stock is None or stock is keras.layers.InputLayer:
         return False
     named = inspect.signature(stock.__init__).parameters.values()
@@ -77,20 +71,13 @@ def check(
     is_due: bool = True,
     texts: TextInputs | None = None,
 ) -> Check:
-    """Compare a model with the graph in its file.
+    """Compare a model with the graph in its file, or with that of a signature.
 
-    Args:
-        model: the model that was made of it.
-        plan: how it was made.
-        signature: the signature that it stands for; None for the model itself.
-        is_due: whether the model must be compared. If not, that is left out where
-            the graph takes more than about a second, or this backend cannot call the
-            model, or the file's functions disagree with each other.
-        texts: turns texts into the numbers that the model takes, if it does.
+    Unless it `is_due`, the comparison is skipped if it takes more than about a second,
+    if this backend cannot call the model, or if the file's functions disagree. `texts`
+    converts texts to the numbers that the model takes.
 
-    Raises:
-        LegacyModelError: if their outputs differ. It names the first layer that does
-            something else.
+    Raise a LegacyModelError that names the first layer whose outputs differ.
     """
     traced = plan.legacy.traced
     if traced is None:
@@ -121,9 +108,9 @@ def check(
 
 
 def example(model: keras.Model, plan: Plan) -> Example | None:
-    """Return what a model gives for seeded inputs, or None if none were found."""
+    """Return seeded inputs and the model's outputs, or None if no inputs were found."""
     is_float32 = {*plan.compute_dtypes}.isdisjoint(TOLERANCES)
-    is_exact = is_float32 and rounding_of_products() < TOLERANCE
+    is_exact = is_float32 and differences.rounding_of_products() < TOLERANCE
     allowed = TOLERANCE if is_exact else max(TOLERANCES.values())
     return seeded_inputs.example(model, allowed, plan.legacy.size)
 

@@ -6,7 +6,7 @@ from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.build.weights import ByLayer
 
-Fitted = tuple[Pairs, list[str]]  # and what of the file is not loaded
+Fitted = tuple[Pairs, list[str]]  # the strings say what is not loaded
 
 
 def fitting(
@@ -14,12 +14,10 @@ def fitting(
     meant: str | None,
     fit: Callable[[ByLayer], Fitted],
 ) -> tuple[str, Fitted]:
-    """Return the name of the one object that fits the model, and its pairs.
+    """Return the name of the one object that fits the model, and what `fit` returns.
 
-    Args:
-        objects: the weights of each object that may be the model, by its name.
-        meant: the object whose error is raised if none fits; None lists them all.
-        fit: pairs weights with the variables of the model, or raises.
+    `objects` are the weights of the candidates by name. If none fits, raise the error
+    of the object `meant`, or one that lists all.
     """
     fitted: dict[frozenset[int], tuple[str, Fitted]] = {}
     problems: dict[str, LegacyModelError] = {}

@@ -1,10 +1,11 @@
-"""Runs a model and the function in its own file on the same inputs.
+"""Runs a model and the function in its file on the same inputs.
 
-Where their outputs differ, the first layer that differs is found and named.
+If their outputs differ, the error names the first layer that differs.
 """
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -38,25 +39,22 @@ from keras_policies.legacy.plan.reconstruction import (
     ir,
     program,
 )
-from keras_policies.legacy.programs.reference import (
-    Interpreter,
-    NotInterpretedError,
-    OutOfRangeError,
-)
+from keras_policies.legacy.programs import reference
+from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
 from keras_policies.legacy.texts.inputs import TextInputs
 
-ROUNDINGS = 4  # times what rounding is seen to change
+ROUNDINGS = 4  # times the observed effect of rounding is allowed
 
 
 class Check(NamedTuple):
-    """What the comparison of a model with its own graph found."""
+    """The result of comparing a model with its own graph."""
 
     # As a share of the largest number of an output; None if nothing was compared.
     difference: float | None
     reason: str | None = None  # why nothing was compared
-    dropouts: tuple[str, ...] = ()  # where the graph drops numbers, without training
-    other_losses: str = ""  # how the losses differ that layers and weights add
-    example: Example | None = None  # what was compared
+    dropouts: tuple[str, ...] = ()  # scopes in which the graph drops numbers
+    other_losses: str = ""  # how the losses of layers and weights differ
+    example: Example | None = None  # the inputs and outputs that were compared
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -68,11 +66,11 @@ class Check(NamedTuple):
 
 
 class UnsuitableError(Exception):
-    """Inputs on which the graph itself cannot be run."""
+    """The graph cannot be run on these inputs."""
 
 
 class _NotCalledError(Exception):
-    """The model does not take inputs that the graph takes: `args` has the error."""
+    """The model refuses inputs of the graph; `args` has the error to raise."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,36 +80,37 @@ class Comparison:
     model: keras.Model
     traced: TracedFunctions
     trace: ConcreteFunction
-    served: ConcreteFunction | None  # traced by calling the model: what is right
+    served: ConcreteFunction | None  # traced by calling the model, so it is right
     tolerance: float
     size: int  # of the file, in bytes
-    is_due: bool  # whether what cannot be compared is an error
-    texts: TextInputs | None  # what gives the model numbers for texts
+    is_due: bool  # whether it is an error if nothing can be compared
+    texts: TextInputs | None  # converts texts to numbers for the model
 
     def check(self) -> Check:
         interpreter = Interpreter(self.traced)
-        problems: list[LegacyModelError] = []
-        for bound in (None, 2):  # numbers may be classes, and the layer knows how many
+        problems: list[_NotCalledError] = []
+        for bound in (None, 2):  # numbers may be classes, of which there may be few
             try:
                 inputs, expected = _run(
                     interpreter, self.trace, self._specs, bound, self._with_losses
                 )
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
-                problems += error.args
+                problems.append(error)
         specs = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
+        (reason,) = problems[0].args
         if not self.is_due:
-            raise UnsuitableError(problems[0].reason)
+            raise UnsuitableError(reason.reason)
         has_texts = any(spec.dtype == "string" for spec in specs)
         if has_texts and keras.backend.backend() != "tensorflow":
             raise UnsuitableError(f"{keras.backend.backend()} has no texts")
-        raise problems[0] from problems[0].__cause__
+        raise reason from problems[0].__cause__
 
     def _as_served(self, inputs: list[Array], expected: list[Array]) -> list[Array]:
-        """Return the outputs of the signature that tf.keras traced, where there is one.
+        """Return the outputs of the signature that tf.keras traced, if there is one.
 
-        tf.keras traced it by calling the model, but the functions layer by layer, where
-        tensors have no `_keras_mask`: a layer that reads it has no mask there.
+        tf.keras traced it by calling the model, but other functions layer by layer: in
+        those, tensors have no `_keras_mask` for layers that read it.
         """
         specs = concrete_functions.specs(self.trace.inputs)
         if self.served is None:
@@ -130,25 +129,25 @@ class Comparison:
         served = []
         for each in map(np.asarray, expected):
             alike = [np.asarray(x) for x in outputs if np.shape(x) == each.shape]
-            served.append(
-                min(alike, key=lambda x: relative_difference(x, each), default=each)
-            )
+            difference = functools.partial(relative_difference, expected=each)
+            served.append(min(alike, key=difference, default=each))
         return served
 
     @property
     def _specs(self) -> list[TensorSpec]:
-        """The inputs of the graph, with the sizes that only the model knows."""
+        """The inputs of the graph, with sizes that only the model knows."""
         specs = concrete_functions.specs(self.trace.inputs)
         if self.texts is not None:
             return specs
         shapes = [x.shape for x in getattr(self.model, "inputs", None) or ()]
         if [len(spec.shape or ()) for spec in specs] != [*map(len, shapes)]:
             return specs
-        sized = (
-            tuple(other if n is None else n for n, other in zip(x, y, strict=True))
-            for x, y in zip((spec.shape or () for spec in specs), shapes, strict=True)
-        )
-        return [x._replace(shape=y) for x, y in zip(specs, sized, strict=True)]
+        sized = []
+        for spec, shape in zip(specs, shapes, strict=True):
+            pairs = zip(spec.shape or (), shape, strict=True)
+            sizes = tuple(other if n is None else n for n, other in pairs)
+            sized.append(spec._replace(shape=sizes))
+        return sized
 
     def _compared(
         self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
@@ -173,9 +172,8 @@ class Comparison:
         if problems and computes_in_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
-            share = relative_difference(
-                np.asarray(of_functions[number]), expected[number]
-            )
+            actual = np.asarray(of_functions[number])
+            share = relative_difference(actual, expected[number])
             if not share <= max(self.tolerance, rounded[number]):
                 if not self.is_due:
                     raise UnsuitableError("its functions and its signature differ")
@@ -205,11 +203,10 @@ class Comparison:
 
     @property
     def _with_losses(self) -> ConcreteFunction | None:
-        """The function that returns the losses behind the outputs, if there is one."""
+        """The function that returns the losses after the outputs, if there is one."""
         root = self.traced.layers.get(0)
-        candidates = (
-            concrete_functions.for_inference(root.traces_with_losses) if root else []
-        )
+        traces = root.traces_with_losses if root else ()
+        candidates = concrete_functions.for_inference(traces)
         return next((t for t in candidates if t.inputs == self.trace.inputs), None)
 
     def _other_losses(
@@ -217,8 +214,8 @@ class Comparison:
     ) -> str:
         """Return how the sum of all losses differs from that of the graph, or "".
 
-        The model has the absolute value of a negative loss. In inference, it also has
-        the losses that a layer only added in training.
+        The model returns the absolute values of losses, and in inference also those
+        that a layer added in training only.
         """
         trace = self._with_losses
         if trace is None or not (trace.losses or self.traced.regularizers):
@@ -239,18 +236,16 @@ class Comparison:
         self, interpreter: Interpreter, trace: ConcreteFunction, inputs: list[Array]
     ) -> float:
         """Return the sum of the absolute values of the losses in the graph."""
+        count = len(concrete_functions.specs(trace.outputs))
         with budget.anew(self.size):
-            losses = interpreter.run(trace, inputs)[
-                len(concrete_functions.specs(trace.outputs)) :
-            ]
-            regularizers = self.traced.regularizers
-            losses += [interpreter.run(each, [])[0] for each in regularizers]
+            losses = interpreter.run(trace, inputs)[count:]
+            losses += [interpreter.run(x, [])[0] for x in self.traced.regularizers]
         return sum(float(abs(np.sum(loss))) for loss in losses)
 
     def _check_regularizers(self, interpreter: Interpreter) -> None:
         """Raise an error if a weight has a loss that the file does not record."""
-        regularizers = self.traced.regularizers
-        losses = [float(interpreter.run(each, [])[0]) for each in regularizers]
+        traces = self.traced.regularizers
+        losses = [float(interpreter.run(trace, [])[0]) for trace in traces]
         for variable in self.model.weights if losses else ():
             regularizer = getattr(variable, "regularizer", None)
             if regularizer is None:
@@ -267,7 +262,7 @@ class Comparison:
                 )
 
     def _nest(self, inputs: Sequence[Array]) -> Nest:
-        """Return inputs in the structure in which the model takes them."""
+        """Return inputs in the structure that the model takes."""
         if self.texts is not None:
             specs = concrete_functions.specs(self.trace.inputs)
             by_name = {x.name: value for x, value in zip(specs, inputs, strict=True)}
@@ -287,9 +282,8 @@ class Comparison:
     def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
         """Return the share by which rounding may change each output.
 
-        Deep models round float16 more than the tolerance, and a file without Keras
-        metadata does not say where it computes in float16: compute the graph in
-        float32, too. GPUs multiply float32 with the 10 bits of TF32.
+        To find out, the graph is also computed in float32: deep models round float16
+        more than the tolerance. GPUs multiply float32 with the 10 bits of TF32.
         """
         with budget.anew(self.size):
             wide = Interpreter(self.traced, is_wide=True).run(self.trace, inputs)
@@ -324,7 +318,7 @@ class Comparison:
         for path, (layer, outputs) in reversed(first.items()):
             flat = keras.tree.flatten(outputs)
             if any(map(backend.is_traced, flat)):
-                continue  # of a cell in a loop, which jax compiles
+                continue  # of a cell in a loop, compiled by jax
             arrays = map(keras.ops.convert_to_numpy, flat)
             pairs = zip(arrays, outputs_in_graph.get(path, ()), strict=False)
             if path and any(
@@ -338,7 +332,7 @@ class Comparison:
 def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
     where = f" The first layer that differs is {path!r}." if path else ""
     return LegacyModelError(
-        f"it was rebuilt, but not as it was: it gives {what}.{where}",
+        f"it was rebuilt wrongly: it gives {what}.{where}",
         f"Pass its classes ({hints.CUSTOM_OBJECTS}), or write it in code and load its "
         f"weights; {hints.UNVERIFIED} opens it as it is.",
         suspects=own_classes.stock_names(layer),
@@ -353,7 +347,7 @@ def _run(
     bound: int | None,
     with_losses: ConcreteFunction | None = None,
 ) -> tuple[list[Array], list[Array]]:
-    """Return inputs that the graph takes, its losses as well, and its outputs."""
+    """Return inputs that the graph and its losses accept, and the outputs."""
     for kind in concrete_functions.composites(trace.inputs):
         raise UnsuitableError(f"it takes a {kind}")
     if any(spec.shape is None for spec in specs):
@@ -370,7 +364,7 @@ def _run(
                         with contextlib.suppress(NotInterpretedError):
                             interpreter.run(with_losses, inputs)
                     return inputs, interpreter.run(trace, inputs, count)
-            except OutOfRangeError as error:
+            except reference.OutOfRangeError as error:
                 if bound is not None and bound <= error.length:
                     raise NotInterpretedError(str(error)) from error
                 bound = error.length
@@ -387,12 +381,8 @@ def _run(
 def _called(model: keras.Model, nest: Nest) -> list[Array]:
     try:
         return backend.outputs(model, nest)
-    except Exception as error:  # whatever a layer raises
+    except Exception as error:  # layers raise any
         shapes = [np.shape(x) for x in keras.tree.flatten(nest)]
-        problem = (
-            f"it cannot be called on inputs of the shapes {shapes}, "
-            "which its own graph takes"
-        )
-        reason = explanations.explained(problem, error)
-        reason.__cause__ = error
-        raise _NotCalledError(reason) from error
+        problem = f"it cannot be called on inputs of the shapes {shapes}"
+        problem += ", which its own graph takes"
+        raise _NotCalledError(explanations.explained(problem, error)) from error

@@ -1,4 +1,4 @@
-"""Compiles a model as it was in tf.keras, with the state of its optimizer."""
+"""Compiles a model as in tf.keras, and restores the state of its optimizer."""
 
 import collections
 import dataclasses
@@ -27,8 +27,9 @@ from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
 
-COMPARES_LARGEST = 2, 2  # the first TensorFlow whose `accuracy` does, whatever the loss
-CLIPS = 2, 2  # the first whose `fit` obeys clipnorm and clipvalue
+# The first TensorFlow whose `accuracy` compares the largest outputs, whatever the loss.
+COMPARES_LARGEST = 2, 2
+CLIPS = 2, 2  # the first TensorFlow whose `fit` obeys clipnorm and clipvalue
 SHRINKAGE = "l2_shrinkage_regularization_strength"
 MOVES_ROWS = "SGD", "RMSprop", "Adamax", "Adadelta"
 KEEPS_TRAINING = 3, 16  # the first Keras that obeys `training` in a graph
@@ -39,29 +40,25 @@ OVERRIDING = {
 
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
-    """Compile the model as it was; return what could not be restored, with reasons.
+    """Compile the model; return what could not be restored, with reasons.
 
-    No problem of its training configuration is an error.
+    Problems in its training configuration are not errors.
     """
     try:
         return _compile(model, plan, pairs)
     except LimitError:
         raise
     except Exception as error:  # Keras and its optimizers raise any
-        left = (
-            "its optimizer starts anew"
-            if model.compiled
-            else "the model is not compiled"
-        )
-        problem = f"{training.unreadable('training_config', error)}: {left}"
-        return [LeftOut(problem, "KP601")]
+        kept = "its optimizer starts anew", "the model is not compiled"
+        problem = training.unreadable("training_config", error)
+        return [LeftOut(f"{problem}: {kept[not model.compiled]}", "KP601")]
 
 
 def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     fitting, objectives = plan.training, _Objectives()
     if fitting is None:
         return []
-    named = getattr(model, "output_names", [])  # other than Functional: one output
+    named = getattr(model, "output_names", [])  # only a Functional has several outputs
     outputs = _told_apart(named)
     losses = _for_every_output(objectives.objects("losses", fitting.losses), outputs)
     has_lost_a_loss = bool(objectives.not_converted)
@@ -77,7 +74,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         *overridden(plan.legacy, training=False),
         *_trained_otherwise(model, plan.legacy),
     ]
-    if has_lost_a_loss:  # or it would silently learn nothing, or something else
+    if has_lost_a_loss:  # otherwise it would silently learn something else, or nothing
         problem = "so the model is not compiled, as it lacks a loss"
         not_converted.append(LeftOut(problem, "KP602"))
     if optimizer is None or has_lost_a_loss:
@@ -86,11 +83,12 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     weights = _for_every_output(weights, outputs, 1.0)
     is_nest = isinstance(losses, list | tuple | dict)
     if isinstance(weights, list | tuple) and not is_nest:
-        losses = [losses] * len(weights)  # it is that of each output
-    by_output = losses, weights, metrics, weighted_metrics
-    if len(set(named)) < len(named):  # names would not tell the outputs apart
-        by_output = (*(_by_position(nest, outputs) for nest in by_output),)
-    losses, weights, metrics, weighted_metrics = by_output
+        losses = [losses] * len(weights)  # each output has it
+    if len(set(named)) < len(named):  # Keras could not match names with outputs
+        losses, weights, metrics, weighted_metrics = (
+            [nest.get(name) for name in outputs] if isinstance(nest, dict) else nest
+            for nest in (losses, weights, metrics, weighted_metrics)
+        )
     compiled = partial(
         model.compile,
         optimizer=optimizer,
@@ -102,11 +100,11 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         try:
             compiled(metrics=metrics, weighted_metrics=weighted_metrics)
         except (TypeError, ValueError) as error:
-            compiled()  # raises again where the metrics are not the reason
+            compiled()  # raises again if the metrics are not the reason
             not_converted.append(training.unreadable("metrics", error))
     if plan.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
-        # Stock Keras wraps the optimizer of a saved model again only if the global
-        # policy is mixed_float16, and would lose the state of a wrapped one.
+        # Stock Keras only wraps the optimizer of a saved model if the global policy is
+        # mixed_float16; otherwise it would lose the state of a wrapped one.
         model.optimizer.saved_as_inner = True
     problems = restore(model, plan.legacy.optimizer, pairs)
     if plan.loss_scale is not None:
@@ -118,13 +116,13 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
 
 
 class _Objectives:
-    """Makes objects from configs; `not_converted` lists those that it cannot make."""
+    """Makes objects from configs; `not_converted` lists those that cannot be made."""
 
     def __init__(self) -> None:
         self.not_converted: list[str] = []
 
     def objects(self, kind: str, nest: Any) -> Any:
-        """Return a nest of configs as one of objects, None where one was left out."""
+        """Return a nest of configs as one of objects, with None for those left out."""
         return trees.mapped(
             partial(self._object, kind), nest, is_leaf=training.is_config
         )
@@ -143,15 +141,14 @@ class _Objectives:
             return keras.saving.deserialize_keras_object(config)
         except LimitError:
             raise
-        except Exception as error:  # Keras 3 may not take the arguments any more
+        except Exception as error:  # Keras 3 may not accept the arguments
             line = f"{type(error).__name__}: {error}".splitlines()[0]
-            reason = line[: limits.TOLD_REASON]
-            name = config.get("class_name")
+            reason, name = line[: limits.TOLD_REASON], config.get("class_name")
             self.not_converted.append(f"{kind}: {name!r} ({reason.rstrip(': ')})")
             return None
 
     def metrics(self, configs: Any, output_names: list[str]) -> Any:
-        """Return a nest of metrics without those left out; None if there are none."""
+        """Return a nest of metrics without those left out, or None if none is left."""
         named = training.without_output_names(configs, output_names)
         return _without_none(self.objects("metrics", named)) or None
 
@@ -167,14 +164,14 @@ def _without_none(metrics: Any) -> Any:
 def _for_every_output(
     values: Any, output_names: list[str], absent: float | None = None
 ) -> Any:
-    """Return losses or their weights by output, with `absent` where there is none."""
+    """Return losses or their weights by output, with `absent` for missing ones."""
     if isinstance(values, dict) and set(values) < set(output_names):
         return {name: values.get(name, absent) for name in output_names}
     return values
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """Return the names of outputs as tf.keras had them: `inner`, `inner_1`."""
+    """Return the names of outputs in tf.keras: `inner`, `inner_1`."""
     counts: collections.Counter[str] = collections.Counter()
     unique: list[str] = []
     for name in names:
@@ -186,18 +183,8 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def _by_position(nest: Any, output_names: Sequence[str]) -> Any:
-    """Return a list, an item for each output, of a dict by the names of outputs."""
-    if not isinstance(nest, dict):
-        return nest
-    return [nest.get(name) for name in output_names]
-
-
 def overridden(legacy: LegacyModel, *, training: bool) -> list[str]:
-    """Return a note on layers whose `training` in the graph Keras will not obey.
-
-    Those are called with `training=True`, or with `training=False`, as asked.
-    """
+    """Return a note on layers called with this `training`, which Keras overrides."""
     if tuple(map(int, keras.__version__.split(".")[:2])) >= KEEPS_TRAINING:
         return []
     fixed = ", ".join(map(repr, graph.fixed_training(legacy.config, training)))
@@ -209,9 +196,9 @@ def overridden(legacy: LegacyModel, *, training: bool) -> list[str]:
 
 
 def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[str]:
-    """Yield how old optimizers, and those of `optimizers.legacy`, train otherwise.
+    """Yield how optimizers up to TensorFlow 2.10 trained, where Keras 3 differs.
 
-    TensorFlow had these optimizers up to 2.10, and wrote `decay` into their configs.
+    Later, they are in `optimizers.legacy`. Their configs have a `decay`.
     """
     written = (legacy.training_config or {}).get("optimizer_config")
     if not isinstance(written, dict):
@@ -240,14 +227,14 @@ def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[str]
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
-    """Restore the model's optimizer; return what starts anew, and why."""
+    """Restore the model's optimizer; return what starts anew, with reasons."""
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if state.iterations is None:
-        return ["the file holds none, so it starts anew, as an untrained one does"]
+        return ["the file holds none, so it starts anew, like an untrained one"]
     if state.iterations == 0 and not state.slots:
-        return []  # it was never trained
+        return []  # it was not trained
     slots, problems, untrained = _slot_values(inner, state.slots, pairs, trainable)
     count = state.iterations
     if type(count) is not int or not 0 <= count <= limits.ITERATIONS:
@@ -266,7 +253,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
 
 
 def read_slots(state: LegacyOptimizerState) -> LegacyOptimizerState:
-    """Return a state whose slots are read, with checksums."""
+    """Return a state whose slots have been read, which verifies their checksums."""
 
     def read(slot: LegacySlot) -> LegacySlot:
         array = slot.value.read()
@@ -279,7 +266,7 @@ def read_slots(state: LegacyOptimizerState) -> LegacyOptimizerState:
 def restore_loss_scale(
     optimizer: LossScaleOptimizer, state: LegacyOptimizerState
 ) -> None:
-    """Give a LossScaleOptimizer the scale that the file's optimizer had reached."""
+    """Set the scale of a LossScaleOptimizer to that in the file."""
     if state.loss_scale is not None:
         vars(optimizer)["dynamic_scale"].assign(state.loss_scale)
     if state.good_steps is not None:
@@ -292,9 +279,9 @@ def _slot_values(
     pairs: Pairs,
     trainable: Sequence[keras.Variable],
 ) -> tuple[Pairs, list[str], list[str]]:
-    """Return the slots with their values, what does not fit, and what has no slots.
+    """Return slots with their values, problems, and variables without slots.
 
-    Optimizers up to 2.10 made none for a variable that never had a gradient.
+    Optimizers up to 2.10 made no slots for a variable that never had a gradient.
     """
     names = keras_internals.slot_names(optimizer)
     if not names:
@@ -307,7 +294,7 @@ def _slot_values(
             continue
         slot = slots_of[legacy.name].get(id(variable))
         if slot is None:
-            continue  # a momentum of 0 needs no slot
+            continue  # such as a momentum of 0
         if not fits(slot, legacy.value):
             problems.append(
                 f"the slot {legacy.name!r} of {variable.path} has the shape "
@@ -318,9 +305,8 @@ def _slot_values(
     untrained = []
     is_named = any(not isinstance(slot.variable, int) for slot in slots)
     for variable in trainable:
-        group = [
-            each[id(variable)] for each in slots_of.values() if id(variable) in each
-        ]
+        key = id(variable)
+        group = [each[key] for each in slots_of.values() if key in each]
         absent = [slot for slot in group if id(slot) not in values]
         if absent and len(absent) == len(group) and is_named:
             untrained.append(f"the file has none of {variable.path}: it starts anew")
@@ -334,7 +320,7 @@ def _with_variables(
 ) -> Iterator[tuple[LegacySlot, keras.Variable]]:
     """Yield `(slot, variable)` for the slots of variables that are still trained."""
     by_weight = collections.defaultdict(list)
-    for variable, weight in pairs:  # a shared one may be that of several
+    for variable, weight in pairs:  # several variables may have a shared weight
         by_weight[_key(weight)].append(variable)
     trained = set(map(id, trainable))
     for slot in slots:
@@ -348,12 +334,12 @@ def _with_variables(
 
 
 def _key(weight: LegacyWeight) -> object:
-    """Return a key that identifies a weight, even if it has another path."""
+    """Return a key that identifies a weight, even with another path."""
     return id(weight) if weight.number is None else (weight.number,)
 
 
 def _in_shape(slot: LegacySlot, shape: tuple[int, ...]) -> LegacySlot:
-    """Return a slot in the shape that its variable has now."""
+    """Return a slot in the shape that its variable has in Keras 3."""
     if isinstance(slot.variable, int) or slot.variable.shape != slot.value.shape:
         return slot
     return dataclasses.replace(slot, value=dataclasses.replace(slot.value, shape=shape))
@@ -362,12 +348,11 @@ def _in_shape(slot: LegacySlot, shape: tuple[int, ...]) -> LegacySlot:
 def product_of_momenta(
     beta_1: float, state: LegacyOptimizerState, updates: int
 ) -> float:
-    """Return the product of momenta that Nadam has reached.
+    """Return Nadam's current product of momenta.
 
-    Files of Keras 2.3, of TensorFlow up to 2.10, and SavedModels record it. For others
-    it is computed: the graph of TensorFlow 2.11 to 2.15 multiplied it again for each of
-    the `updates` of a step, one for each of n variables. In each of the steps n to
-    2n - 1, counted from 1, it left out one of them.
+    Keras 2.3, TensorFlow up to 2.10 and SavedModels record it. In others, TensorFlow
+    2.11 to 2.15 multiplied it for each of the `updates` of a step, one for each of n
+    variables, but left out one of them in each of the steps n to 2n - 1.
     """
     if state.momenta is not None:
         return state.momenta

@@ -1,8 +1,8 @@
-"""Turns the weights of CuDNNLSTM and CuDNNGRU into those of LSTM and GRU.
+"""Converts the weights of CuDNNLSTM and CuDNNGRU to those of LSTM and GRU.
 
-cuDNN keeps the kernels of the gates transposed, and two biases: LSTM has their sum, and
-GRU (`reset_after=True`) has them as two rows. Source: tf.keras
-saving/hdf5_format.py, `_convert_rnn_weights`.
+cuDNN has transposed kernels of gates, and two biases: LSTM has their sum, and GRU
+(`reset_after=True`) has them as rows. Source: tf.keras saving/hdf5_format.py,
+`_convert_rnn_weights`.
 """
 
 import collections
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from keras_policies.legacy.base.weights import LegacyWeight
 
 NAMES = "kernel", "recurrent_kernel", "bias"
-# A `.keras` file numbers the weights of a layer.
+# The numbers of a layer's weights in a `.keras` file.
 NUMBERED = {str(number): name for number, name in enumerate(NAMES)}
 LSTM_GATES, GRU_GATES = 4, 3
 
@@ -25,7 +25,7 @@ LSTM_GATES, GRU_GATES = 4, 3
 def as_keras(weights: Sequence[LegacyWeight]) -> tuple[LegacyWeight, ...]:
     """Return the weights of a layer, with those of cuDNN layers in Keras's layout.
 
-    A cuDNN layer is known by its bias: one row, twice as long as that of its gates.
+    The bias identifies a cuDNN layer: it is one row, twice as long as the gates are.
     """
     layers: dict[str, dict[str, LegacyWeight]] = collections.defaultdict(dict)
     for weight in weights:
@@ -51,7 +51,7 @@ def as_keras(weights: Sequence[LegacyWeight]) -> tuple[LegacyWeight, ...]:
 
 
 def _gates(layer: Mapping[str, LegacyWeight]) -> int | None:
-    """Return the number of gates in a cuDNN layer, or None for any other layer."""
+    """Return the number of gates in a cuDNN layer, or None for other layers."""
     if not set(NAMES) <= set(layer):
         return None
     recurrent, bias = layer["recurrent_kernel"].shape, layer["bias"].shape
@@ -64,7 +64,6 @@ def _gates(layer: Mapping[str, LegacyWeight]) -> int | None:
 
 
 def _read(weight: LegacyWeight, name: str, gates: int) -> npt.NDArray[Any]:
-    """Read a weight of a cuDNN layer, and return it in Keras's layout."""
     value = weight.read()
     if name == "bias":
         biases = value.reshape(2, -1)

@@ -1,4 +1,4 @@
-"""How far outputs are apart, and how far they may be."""
+"""The difference of outputs, and how large it may be."""
 
 import functools
 import math
@@ -15,10 +15,10 @@ TOLERANCE = 1e-4
 
 
 def relative_difference(actual: Array, expected: Array) -> float:
-    """Return the largest difference, as a share of the largest number expected.
+    """Return the largest difference as a share of the largest expected number.
 
-    It is infinite where shapes, whole numbers or texts differ, or one is complex.
-    Numbers in the place of texts count as equal.
+    It is infinite if shapes, integers or texts differ, or if one is complex. Numbers in
+    place of texts count as equal.
     """
     if actual.shape != expected.shape:
         return math.inf
@@ -39,10 +39,7 @@ def relative_difference(actual: Array, expected: Array) -> float:
 @functools.cache
 def rounding_of_products() -> float:
     """Return the error of a product of float32 matrices, as a share of the largest."""
-    x = (
-        np.random.default_rng(seeded_inputs.SEED)
-        .standard_normal((64, 64))
-        .astype("float32")
-    )
+    random = np.random.default_rng(seeded_inputs.SEED)
+    x = random.standard_normal((64, 64)).astype("float32")
     product = keras.ops.convert_to_numpy(keras.ops.matmul(x, x))
     return relative_difference(product, np.matmul(x, x, dtype="float64"))

@@ -1,4 +1,4 @@
-"""Explains errors that Keras raises while it makes an object from a config."""
+"""Explains the errors that Keras raises while it makes an object from a config."""
 
 import contextlib
 import re
@@ -16,17 +16,14 @@ REFUSED = (
     re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
 )
-# What a config can name.
-PARTS = (
-    *(keras.Layer, keras.Initializer, keras.Regularizer),
-    keras.constraints.Constraint,
-)
+# The classes that configs name.
+PARTS = keras.Layer, keras.Initializer, keras.Regularizer, keras.constraints.Constraint
 SUPER = "super().__init__(**kwargs)"
 
 
 @contextlib.contextmanager
 def whole_tracebacks() -> Iterator[None]:
-    """Let tracebacks show the methods of Keras, which tell whose class raised."""
+    """Let tracebacks show the methods of Keras, to find the class that raised."""
     is_filtered = keras.config.is_traceback_filtering_enabled()
     keras.config.disable_traceback_filtering()
     try:
@@ -37,7 +34,7 @@ def whole_tracebacks() -> Iterator[None]:
 
 
 def innermost(error: BaseException) -> str:
-    """Return the error of a layer that Keras has wrapped, cut, without a full stop."""
+    """Return the text of the error that Keras has wrapped, without a full stop."""
     error = _root(error)
     text = without_tracers(f"{type(error).__name__}: {error}")
     return text[: limits.TOLD_MESSAGE].rstrip(".: ")
@@ -50,15 +47,15 @@ def _root(error: BaseException) -> BaseException:
 
 
 def explained(problem: str, error: BaseException) -> LegacyModelError:
-    """Return the error to raise for one of Keras, with its reason and a hint."""
+    """Return the error to raise for an error of Keras, with its reason and a hint."""
     reason, suspects = innermost(error), [name for name in [_class_of(error)] if name]
     return LegacyModelError(f"{problem}: {reason}.", _hint(reason), suspects=suspects)
 
 
 def _class_of(error: BaseException) -> str | None:
-    """Return the name of the class of Keras whose code raised an error, or None.
+    """Return the name of the Keras class whose code raised an error, or None.
 
-    It is that of the innermost method; Keras must not have filtered the traceback.
+    The innermost method decides; Keras must not have filtered the traceback.
     """
     for frame, _ in reversed([*traceback.walk_tb(_root(error).__traceback__)]):
         owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
@@ -77,8 +74,6 @@ def _hint(reason: str) -> str | hints.Hint:
         return ""
     name = refused[1]
     if hasattr(keras.layers, name):
-        namesake = (
-            f"Keras has a layer {name} of its own: the model's may be another class."
-        )
-        return f"{namesake} {hints.pass_custom_object(name)}"
+        reason = f"Keras also has a layer {name}: the model's may be another class."
+        return f"{reason} {hints.pass_custom_object(name)}"
     return f"Give {name}.__init__ **kwargs, and pass them on to {SUPER}."

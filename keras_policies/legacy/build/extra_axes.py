@@ -1,11 +1,10 @@
-"""Convolutions with several batch axes: a Conv1D of images takes each row by itself.
+"""Convolutions with several batch axes: a Conv1D of images convolves each row.
 
-tf.keras took such inputs from 2.3 on; Keras 3 refuses them, and has TimeDistributed. A
-config does not say the rank of a layer's input, so the model is built once to see it.
+tf.keras accepted such inputs from 2.3 on; Keras 3 needs TimeDistributed. Configs do not
+record the rank of a layer's input, so the model is built once to find it out.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -16,16 +15,16 @@ from keras_policies.legacy.build.makers import Maker
 
 OF_WRAPPER = "name", "dtype", "activity_regularizer"
 KINDS = "Conv1D", "Conv2D", "Conv3D"
-# The id of a layer's config -> how many axes its input has too many.
+# The id of a layer's config -> the number of extra axes of its input.
 Axes = dict[int, int]
 
 
 def _made(
     cls: type[keras.Layer], key: int, extra_axes: Axes, config: Config
 ) -> keras.Layer:
-    """Return a convolution that notes the extra axes of its input in `extra_axes`.
+    """Return a convolution that records the extra axes of its input in `extra_axes`.
 
-    With extra axes it can be built, but not be run.
+    With extra axes, it can be built but not run.
     """
     layer = cls.from_config(config)
     build, output_shape = layer.build, layer.compute_output_shape
@@ -37,25 +36,19 @@ def _made(
             build(input_shape)
             return
         extra_axes[key] = extra
-        build((None, *input_shape[extra + 1 :]))
-        layer.compute_output_shape = _around(output_shape, extra)
+        end = extra + 1
+        build((None, *input_shape[end:]))
+        layer.compute_output_shape = lambda shape: (
+            *shape[:end],
+            *output_shape((None, *shape[end:]))[1:],
+        )
 
     layer.build = build_without
     return layer
 
 
-def _around(output_shape: Callable[..., Any], extra: int) -> Callable[..., Any]:
-    """Return `compute_output_shape` of a layer for inputs with extra axes."""
-
-    def compute_output_shape(input_shape: Any) -> Any:
-        end = extra + 1
-        return (*input_shape[:end], *output_shape((None, *input_shape[end:]))[1:])
-
-    return compute_output_shape
-
-
 def maker(config: Config, extra_axes: Axes) -> Maker | None:
-    """Return the maker of a convolution by its config, None for any other."""
+    """Return the maker of a convolution by its config, or None for other layers."""
     name = config.get("class_name")
     if config.get("module") != "keras.layers" or name not in KINDS:
         return None
@@ -66,7 +59,7 @@ def maker(config: Config, extra_axes: Axes) -> Maker | None:
 def with_wrappers(value: Any, extra_axes: Axes) -> Any:
     """Return a config with a TimeDistributed for each extra axis of a layer.
 
-    It takes the name of the layer, and the graph calls it in place of the layer.
+    The wrapper has the name of the layer, so that the graph calls it.
     """
     if isinstance(value, list | tuple):
         return [with_wrappers(item, extra_axes) for item in value]
@@ -75,7 +68,7 @@ def with_wrappers(value: Any, extra_axes: Axes) -> Any:
     layer = {key: with_wrappers(item, extra_axes) for key, item in value.items()}
     for _ in range(extra_axes.get(id(value), 0)):
         wrapper_config = {name: layer["config"].get(name) for name in OF_WRAPPER}
-        layer["config"].pop("activity_regularizer", None)  # the wrapper adds its loss
+        layer["config"].pop("activity_regularizer", None)  # the wrapper has it
         inner = {key: layer[key] for key in keras_object(None, "", {})}
         wrapper = keras_object(
             "keras.layers", "TimeDistributed", {**wrapper_config, "layer": inner}

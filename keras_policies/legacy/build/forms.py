@@ -1,19 +1,19 @@
-"""Models in place of stock layers that some backend computes otherwise than tf.keras.
+"""Models in place of stock layers that some backends compute differently from tf.keras.
 
-A converted file has to be right in plain Keras on every backend, so a layer
-becomes a model of its name, whose steps all backends compute alike:
+Because a converted file has to be right in plain Keras on all backends, such a layer
+becomes a model of its name, with steps that all backends compute alike:
 
     Add, Average                  x - (-y): see `values.sums`
-    AveragePooling                pad, pool, divide by counts, or add up windows if a
+    AveragePooling                pad, pool, divide by counts; or sum windows if a
                                   length is unknown: `ops.nn_convolutions`
     LayerNormalization            moveaxis around it: torch normalizes the last axes
-    normalizations, Resizing      a cast before it: they compute with whole numbers
-    convolutions, EinsumDense     the axis of the bias comes last: see `values.sums`
-    MultiHeadAttention            refused: it adds its biases in code of Keras
+    normalizations, Resizing      a cast before it: they compute with integers
+    convolutions, EinsumDense     the axis of the bias is the last: see `values.sums`
+    MultiHeadAttention            refused: Keras's own code adds its biases
 
-The shapes that a layer is called on decide whether it is affected. In a graph they are
-known when it is called; elsewhere, the model is built once to see them, and once more.
-docs/keras-faults.md has a line to reproduce each.
+It depends on the shapes of its inputs whether a layer is affected. In a graph, they are
+known when it is called; elsewhere, the model is built twice, first to find them out.
+docs/keras-faults.md has a line to reproduce each fault.
 """
 
 import dataclasses
@@ -27,31 +27,27 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.build.makers import Maker
+from keras_policies.legacy.build.makers import Maker, one_or_all
 from keras_policies.legacy.ops.nn_convolutions import averaged
 from keras_policies.legacy.values.sums import added, is_added_alike
 
 FIRST = "channels_first"
 Shape = tuple[int | None, ...]
-Specs = tuple[tuple[Shape, str], ...]  # of each tensor of a call: shape and dtype
-# Calls a layer, which may be changed, on tensors; None if it needs no form.
+Specs = tuple[tuple[Shape, str], ...]  # shape and dtype of each tensor of a call
+# Calls the form of a layer on tensors, or returns None if the layer is right.
 Form = Callable[[keras.Layer, list[Tensor]], Tensor | None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What is known about layers that no graph calls, by the ids of their configs."""
+    """The calls of layers outside of graphs, by the ids of their configs."""
 
-    # What those that need a form are called on, from an earlier build.
-    needed: Mapping[int, Specs]
+    needed: Mapping[int, Specs]  # by layers that need a form, in an earlier build
     backends: Collection[str]  # on which the model has to be right
-    # What this build has called.
-    called: dict[int, tuple[keras.Layer, Specs]] = dataclasses.field(
-        default_factory=dict
-    )
+    called: dict[int, tuple[keras.Layer, Specs]]  # in this build
 
     def note(self, layer: keras.Layer, config: Config, tensors: list[Tensor]) -> None:
-        """Note a call; that of a TimeDistributed is one of the layer in it."""
+        """Record a call; that of a TimeDistributed is one of the layer in it."""
         specs = _specs(tensors)
         is_masked = any(keras_internals.mask_of(x) is not None for x in tensors)
         while isinstance(layer, keras.layers.TimeDistributed):
@@ -66,7 +62,7 @@ class Found:
             raise _refusal("in several ways, or on a mask,")
 
     def all_needed(self) -> dict[int, Specs]:
-        """Return what the layers that need a form are called on."""
+        """Return the inputs of the layers that need a form."""
         for layer, _ in self.called.values():
             vars(layer).pop("compute_output_spec", None)
         return {
@@ -77,7 +73,7 @@ class Found:
 
 
 def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
-    """Return the maker of a layer that may need a form by its config, else None.
+    """Return the maker of a layer that may need a form, by its config, else None.
 
     `stock` is another maker of the layer, if any.
     """
@@ -120,7 +116,7 @@ class _Call(keras_internals.LayerCall):
         self.forms: dict[Specs, keras.Model | None] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer; the mask of its output is the one that the layer gives."""
+        """Call the layer or its form; the layer gives the output its mask."""
         tensors = _tensors(args, kwargs)
         self.sizes.take(tensors)
         model = self._form(_specs(tensors))
@@ -129,11 +125,10 @@ class _Call(keras_internals.LayerCall):
         masks = [keras_internals.mask_of(x) for x in tensors]
         if not any(mask is not None for mask in masks):
             return self.noted(model(*args))
-        unmasked = [ops.copy(x) for x in tensors]
-        output = model(unmasked if len(tensors) > 1 else unmasked[0])
+        output = model(one_or_all([ops.copy(x) for x in tensors]))
         if self.stock.supports_masking:
-            given = (tensors, masks) if len(tensors) > 1 else (tensors[0], masks[0])
-            keras_internals.set_mask(output, self.stock.compute_mask(*given))
+            mask = self.stock.compute_mask(one_or_all(tensors), one_or_all(masks))
+            keras_internals.set_mask(output, mask)
         return self.noted(output)
 
     def _form(self, specs: Specs) -> keras.Model | None:
@@ -148,12 +143,12 @@ class _Call(keras_internals.LayerCall):
 
 
 def _layer(made: Any) -> keras.Layer:
-    """Return the layer that a maker has made, or that what it has made calls."""
+    """Return the layer that a maker has made, or that is called by a `LayerCall`."""
     return made.layer if isinstance(made, keras_internals.LayerCall) else made
 
 
 def _tensors(args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """Return what a layer is called on, without masks."""
+    """Return the tensors that a layer is called on, without masks."""
     named = [kwargs[name] for name in ("value", "key") if name in kwargs]
     return [x for x in keras.tree.flatten([args, named]) if x is not None]
 
@@ -176,7 +171,7 @@ def form(
     backends: Collection[str],
     name: str | None = None,
 ) -> keras.Model | None:
-    """Return the model that takes a layer's place, None if the layer is right."""
+    """Return the model to replace a layer with, or None if the layer is right."""
     if isinstance(layer, keras.layers.MultiHeadAttention):
         if "tensorflow" in backends:
             _check_attention(layer, [shape for shape, _ in specs])
@@ -185,8 +180,7 @@ def form(
     output = FORMS[type(layer).__name__](layer, inputs)
     if output is None:
         return None
-    inputs = inputs if len(inputs) > 1 else inputs[0]
-    return keras.Model(inputs, output, name=name or layer.name)
+    return keras.Model(one_or_all(inputs), output, name=name or layer.name)
 
 
 def _changed(layer: keras.Layer, **settings: Any) -> keras.Layer:
@@ -236,7 +230,7 @@ def _pooled(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
 
 
 def _activated(layer: keras.Layer, x: Tensor) -> Tensor:
-    """Apply what a layer does with its sum."""
+    """Apply the activation of a layer, and its activity regularizer."""
     if isinstance(layer.activation, keras.Layer):
         return layer.activation(x)
     regularizer = layer.activity_regularizer
@@ -316,7 +310,7 @@ class OpenSizes:
 
 
 def _check_attention(layer: keras.Layer, shapes: list[Shape]) -> None:
-    """Raise if TensorFlow adds a bias of an attention along the wrong axis."""
+    """Raise if TensorFlow adds a bias in an attention layer along the wrong axis."""
     if not layer.built:
         layer.build(*shapes[:2])
     for part in keras_internals.sublayers(layer)[1:]:

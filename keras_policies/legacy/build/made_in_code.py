@@ -1,7 +1,7 @@
 """Restores the policies of nested models, and of layers that classes make in code.
 
-No config has these policies, nor the vocabularies of layers made in code. Attributes
-lead to the layers; the object graph of a SavedModel records their policies.
+Configs have neither these policies nor the vocabularies of layers made in code. The
+object graph of a SavedModel records the policies, by the attributes of the layers.
 """
 
 import os
@@ -29,8 +29,8 @@ def restore_models(
 ) -> None:
     """Give nested Sequential and Functional models their own policies.
 
-    `recorded` has the `dtype` as written by the path of attributes. `suggested` has
-    what the layers of a model suggest, by the names of the layers that lead to it.
+    `recorded` has the `dtype` in the file by the path of attributes. `suggested` has
+    the one that a model's layers suggest, by the names of the layers on the path.
     """
     named = {"": ""}
     for layer, (path, *_) in targets.layers(model):
@@ -55,8 +55,8 @@ def restore_policies(
 ) -> list[str]:
     """Give layers made in code the policies that a file records, where that is safe.
 
-    `policy_of` returns the policy that a `dtype` as written becomes. Return the layers
-    that keep another policy, each with both.
+    Return the layers that keep another policy, each with both policies. `policy_of`
+    converts a `dtype` in the file to a policy.
     """
     different = []
     for layer, paths in _made_in_code(model):
@@ -73,7 +73,7 @@ def restore_policies(
 
 
 def unrecorded_policies(model: keras.Model) -> list[str]:
-    """Return a note on the policies that the `.keras` file of a model lacks, if any."""
+    """Return a note on policies that a model's `.keras` file will lack, if any."""
     lost = dict.fromkeys(
         f"{path!r} ({policy.name})"
         for layer, (path, *_) in _made_in_code(model)
@@ -100,7 +100,7 @@ def _made_in_code(model: keras.Model) -> Iterator[targets.Place]:
 
 
 def _floating(policy: PolicyLike | None) -> keras.DTypePolicy | None:
-    """Return a floating-point policy, or None for any other."""
+    """Return a floating-point policy, or None for others."""
     if isinstance(policy, str):
         policy = keras.DTypePolicy(policy)
     dtype = getattr(policy, "compute_dtype", None)
@@ -110,9 +110,9 @@ def _floating(policy: PolicyLike | None) -> keras.DTypePolicy | None:
 def _takes(
     layer: keras.Layer, current: keras.DTypePolicy, new: keras.DTypePolicy
 ) -> bool:
-    """Return whether nobody chose the layer's own policy, and nothing depends on it.
+    """Return whether nobody chose the layer's policy, and nothing depends on it.
 
-    Parts of a stock layer took the same policy, and its weights the variable dtype.
+    Parts of a stock layer have the same policy, and weights its variable dtype.
     """
     is_alone = len(keras_internals.sublayers(layer)) == 1
     same_weights = not layer.weights or current.variable_dtype == new.variable_dtype
@@ -121,7 +121,7 @@ def _takes(
 
 
 def fill_lookups(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
-    """Fill the empty lookup layers of a model; refuse any without a vocabulary."""
+    """Fill the empty lookup layers of a model, or raise if a vocabulary is missing."""
     for layer, paths in targets.layers(model, leaves=CLASSES):
         if isinstance(layer, CLASSES):
             learned = [vocabularies[path] for path in paths if path in vocabularies]
@@ -137,13 +137,12 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
     try:
         filled = preprocessing.lookup_arguments(kind, config, learned, safe_mode=True)
     except preprocessing.NothingLearnedError as error:
-        raise LegacyModelError(
-            f"this {kind} would be empty: {error}.", code="KP305"
-        ) from None
+        reason = f"this {kind} would be empty: {error}."
+        raise LegacyModelError(reason, code="KP305") from None
     current, wanted = (item.get("num_oov_indices") for item in (config, filled))
     if current != wanted:
-        reason = (
-            f"this {kind} has num_oov_indices={current}, the file's layer has {wanted}."
+        raise LegacyModelError(
+            f"this {kind} has num_oov_indices={current}, the file's has {wanted}.",
+            f"Create it with num_oov_indices={wanted}.",
         )
-        raise LegacyModelError(reason, f"Make it with num_oov_indices={wanted}.")
     layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

@@ -1,4 +1,4 @@
-"""What takes the place of a class while Keras makes a layer from its config."""
+"""Stand-ins for classes, from which Keras makes layers by their configs."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from keras_policies._common.types import Config
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Maker:
-    """Makes the objects of a class in another way."""
+    """Makes the objects of a class in its place."""
 
     cls: type[Any]
-    make: Callable[[Config], Any]  # returns the layer, or a `LayerCall` in a graph
+    make: Callable[[Config], Any]  # returns the layer or, in a graph, a `LayerCall`
 
     def from_config(self, config: Config) -> Any:
         """Return the object; Keras calls this."""
@@ -21,9 +21,9 @@ class Maker:
 
 
 def subclass(cls: type[Any], make: Callable[..., Any]) -> type[Any]:
-    """Return a subclass of a class of models, whose objects `make` makes.
+    """Return a subclass of a model class whose objects `make` makes.
 
-    Its arguments tell Keras that it is made as a Functional is.
+    From its parameters, Keras concludes that it is made like a Functional.
     """
 
     class Made(cls):  # type: ignore[misc]
@@ -37,12 +37,16 @@ def subclass(cls: type[Any], make: Callable[..., Any]) -> type[Any]:
 
 
 class Call(keras_internals.LayerCall):
-    """Calls a layer in a graph by a function of its own."""
+    """Calls a layer in a graph through a function."""
 
     def __init__(self, layer: Any, call: Callable[..., Any]) -> None:
         super().__init__(name=layer.name)
         self.layer, self._call = layer, call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer; Keras calls this."""
         return self.noted(self._call(*args, **kwargs))
+
+
+def one_or_all(items: list[Any]) -> Any:
+    """Return the only item, or the list: what a layer or a model is called on."""
+    return items if len(items) > 1 else items[0]

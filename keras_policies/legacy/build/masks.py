@@ -1,22 +1,22 @@
 """Restores how stock layers of tf.keras propagated and used masks.
 
-Keras 3 does otherwise, without a word:
+Keras 3 differs silently:
 
-- From 3.16 on, layers over time end the mask of their input (keras#23235).
-- What merges tensors takes a step for padding only where it is padding in each of them,
-  and nowhere if one has no mask. In tf.keras it was padding where it is in any of them.
+- From 3.16 on, layers over time do not propagate the mask of their input (keras#23235).
+- After a merging layer, a step is padding if it is in all tensors, and never if one has
+  no mask. In tf.keras, it was padding if it was in any of them.
 - Multiply, Maximum and Minimum also compute other numbers for padding.
 - A recurrent layer called with `initial_state` does not see the mask of its input.
-- MultiHeadAttention takes the masks of its inputs; in tf.keras, from 2.10 on.
-- It takes numbers as booleans. tf.keras added `(mask - 1) * 1e9` to the scores.
-- Softmax takes the mask of its input; in tf.keras, from 2.4 on.
-- Identity and Rescaling propagate masks; ReLU did so from 2.5 on.
-- Bidirectional gives zeros at padding. Before TensorFlow 2.1 it gave the last numbers
-  again, as recurrent layers do. A file cannot record that.
+- MultiHeadAttention uses the masks of its inputs; in tf.keras, from 2.10 on.
+- It casts a mask of numbers to booleans; tf.keras added `(mask - 1) * 1e9` to scores.
+- Softmax uses the mask of its input; in tf.keras, from 2.4 on.
+- Identity and Rescaling propagate masks; in tf.keras, ReLU did from 2.5 on.
+- Bidirectional returns zeros at padding. Before TensorFlow 2.1 it repeated the last
+  numbers, like recurrent layers. A file cannot record that.
 
-The masks become tensors in the model's graph. A converted file therefore records them,
-and any Keras 3 uses them. A nested model records no mask that comes from outside of it:
-its layers look for one when they are called.
+The masks become tensors in the model's graph, so that a converted file records them for
+any Keras 3. A nested model cannot record a mask from outside: its layers look for one
+when they are called.
 
 Source: `compute_mask`, `supports_masking` and `_keras_mask` in the layers of Keras 2.6
 to 2.15 and of TensorFlow 2.4 and 2.5.
@@ -40,8 +40,8 @@ OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistr
 PRODUCTS = keras.layers.Maximum, keras.layers.Minimum, keras.layers.Multiply
 SUMS = keras.layers.Add, keras.layers.Average, keras.layers.Subtract
 JOINING = keras.layers.Concatenate, *PRODUCTS, *SUMS
-# Class in tf.keras -> the first release in which it used masks, or handed them on. The
-# base class, `Layer`, which becomes an Identity too, and ThresholdedReLU always did.
+# Class in tf.keras -> the first release in which it used or propagated masks. The base
+# class `Layer`, which also becomes an Identity, and ThresholdedReLU always did.
 SINCE = {
     "Identity": (math.inf, 0),
     "MultiHeadAttention": (2, 10),
@@ -49,14 +49,14 @@ SINCE = {
     "Rescaling": (math.inf, 0),
     "Softmax": (2, 4),
 }
-KEEPING = (keras.layers.Softmax,)  # handed a mask on before it used it
-ZEROS_AT_PADDING = 2, 1  # the first release with them in Bidirectional
+KEEPING = (keras.layers.Softmax,)  # propagated masks before it used them
+ZEROS_AT_PADDING = 2, 1  # the first release in which Bidirectional returned them
 NEWEST = 2, 15
-FILLED_IN = "mask", "query_mask", "value_mask", "key_mask"  # by Keras 3 itself
+FILLED_IN = "mask", "query_mask", "value_mask", "key_mask"  # by Keras 3
 
 
 def release(written_by: str) -> Release:
-    """Return the release of TensorFlow that wrote a file, or that did as its Keras.
+    """Return the release of TensorFlow that wrote a file, or that matches its Keras.
 
     Example:
         >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.3.1")
@@ -75,14 +75,14 @@ def release(written_by: str) -> Release:
 
 
 def maker(config: Config, written_in: Release) -> Maker | None:
-    """Return the maker of a layer by its config, None if it needs none."""
+    """Return the maker of a layer by its config, or None if it needs none."""
     if config.get("module") != "keras.layers":
         return None
     found = getattr(keras.layers, str(config.get("class_name")), None)
     if not isinstance(found, type):
         return None
     cls: type[Any] = found
-    # It did not use masks, nor hand them on but for `KEEPING`.
+    # It neither used nor propagated masks, except those in `KEEPING`.
     ignores_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
     if not ignores_masks and not issubclass(cls, OVER_TIME + JOINING):
         return None
@@ -100,7 +100,7 @@ def maker(config: Config, written_in: Release) -> Maker | None:
             stock.supports_masking = isinstance(stock, KEEPING)
         if ignores_masks or isinstance(stock, PRODUCTS):
             stock.call = _without_masks(stock.call)
-        if repeats:  # the last numbers again at padding
+        if repeats:  # the last numbers at padding
             for layer in (stock.forward_layer, stock.backward_layer):
                 layer.zero_output_for_mask = False
         needs_call = ignores_masks or isinstance(stock, OVER_TIME + PRODUCTS)
@@ -115,9 +115,9 @@ def _call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
     inputs = keras.tree.flatten(args)
     masks = [keras_internals.mask_of(x) for x in inputs]
     if isinstance(layer, OVER_TIME):
-        if masks[0] is not None:  # Keras 3.16 records none that it fills in
+        if masks[0] is not None:  # Keras 3.16 does not record those that it adds
             kwargs.setdefault("mask", masks[0])
-        elif "initial_state" in kwargs:  # it may come from outside of the model
+        elif "initial_state" in kwargs:  # a mask may come from outside of the model
             layer.call = _with_mask_of_input(layer.call)
     else:
         args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
@@ -130,7 +130,7 @@ def _call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
 
 
 def _unmasked(value: Any) -> Any:
-    """Return a tensor without its mask, anything else as it is."""
+    """Return a tensor without its mask, or any other value unchanged."""
     return value if keras_internals.mask_of(value) is None else ops.copy(value)
 
 
@@ -147,7 +147,7 @@ def _without_masks(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_mask_of_input(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `call` that uses the mask that its first input has when it is called."""
+    """Return a `call` that uses the mask of its first input."""
 
     @functools.wraps(stock)
     def call(inputs: Any, *args: Any, mask: Any = None, **kwargs: Any) -> Any:
@@ -162,7 +162,7 @@ def _joined(
     inputs: Sequence[Tensor],
     mask: Sequence[Tensor | None] | None = None,
 ) -> Tensor | None:
-    """Return the mask of a layer's output, from those of several inputs."""
+    """Return the mask of a merging layer's output."""
     pairs = [*zip(inputs, mask or [], strict=False)]
     masks = [each for _, each in pairs if each is not None]
     if not masks:
@@ -171,14 +171,14 @@ def _joined(
     if axis % len(inputs[0].shape) == len(inputs[0].shape) - 1:
         return functools.reduce(ops.logical_and, masks)
     rows = [ops.any(ops.ones_like(x, "bool"), -1) if m is None else m for x, m in pairs]
-    return ops.hstack(rows)  # a name that no layer has, unlike `ops.concatenate`
+    return ops.hstack(rows)  # unlike `ops.concatenate`, not the name of a layer
 
 
 def chosen(mask: Tensor, rank: int) -> Tensor:
-    """Return the booleans that do what a mask of numbers did in MultiHeadAttention.
+    """Return a boolean mask that acts like a mask of numbers in MultiHeadAttention.
 
-    The largest of its numbers over the last `rank` axes are chosen. If all are the
-    same, but not 1, none is chosen: the scores were lost in rounding.
+    It is True at the largest numbers over the last `rank` axes. If all are equal but
+    not 1, it is False: the scores were lost in rounding.
     """
     tensor = mask
     while keras.backend.standardize_dtype(tensor.dtype) != "bool":

@@ -1,8 +1,8 @@
 """Builds objects of user-defined classes under the policy that their config records.
 
-Such a class makes layers of its own without `dtype=`, and these take the global policy.
-In tf.keras that was the policy of the program that made the model. Here it is the
-policy in the object's config, while the object is made and built.
+Such a class makes layers without `dtype=`, which take the global policy. In tf.keras,
+that was the policy of the program that made the model. Here, it is the policy in the
+object's config while the object is created and built.
 """
 
 import contextlib
@@ -16,19 +16,13 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import (
-    explanations,
-    extra_axes,
-    forms,
-    masks,
-    programs,
-)
+from keras_policies.legacy.build import explanations, extra_axes, forms, masks, programs
 from keras_policies.legacy.build.makers import Maker
 from keras_policies.policies.global_policy import policy_scope
 
 
 def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
-    """Return the error that says how a class can be changed to take a config."""
+    """Return the error that says how to change a class so that it accepts a config."""
     reason = explanations.innermost(error)
     arguments = f"these arguments, and **kwargs that it passes to {explanations.SUPER}"
     change = f"Give {name}.__init__ {arguments}."
@@ -42,7 +36,7 @@ def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
 
 
 def _build_under(layer: keras.Layer, policy: PolicyLike | None) -> None:
-    """Let a layer be built under a policy: some make their own layers only then."""
+    """Let a layer be built under a policy, since some only then make their layers."""
     stock = layer.build
 
     @functools.wraps(stock)
@@ -55,12 +49,12 @@ def _build_under(layer: keras.Layer, policy: PolicyLike | None) -> None:
 
 
 def is_stock(layer: keras.Layer) -> bool:
-    """Return whether the class of a layer is Keras's own."""
+    """Return whether the class of a layer is one of Keras."""
     return type(layer).__module__.startswith("keras.")
 
 
 def stock_names(layer: keras.Layer) -> set[str]:
-    """Return the names of the classes of Keras that a layer consists of."""
+    """Return the names of the Keras classes that a layer consists of."""
     layers = [layer, *keras_internals.sublayers(layer)]
     names = {type(item).__name__ for item in layers if is_stock(item)}
     return names - {"Functional", "InputLayer", "Sequential"}
@@ -84,13 +78,11 @@ def with_makers(
     found: forms.Found,
     built: programs.BuiltLayers,
 ) -> tuple[Config, dict[str, Maker]]:
-    """Return a config that names a maker for some layers, and the makers by name.
+    """Return a config that names makers for some layers, and the makers by name.
 
-    Those are the user-defined layers, the stock ones that change masks, convolutions,
-    which note what they find in `extra`, those that `forms` may replace, which note it
-    in `found`, and programs, which note it in `built`. The names are new, since Keras
-    prefers registered classes to those of a scope. `policy` is the model's own, which
-    its config does not record.
+    The names are new, because Keras prefers registered classes to those in a scope.
+    Convolutions record their calls in `extra`, layers that may need a form in `found`,
+    programs in `built`. `policy` is that of the model, which its config does not have.
     """
     makers: dict[str, Maker] = {}
 
@@ -102,9 +94,9 @@ def with_makers(
         inner = {key: replaced(item) for key, item in value.items()}
         stock = masks.maker(value, written_in) or extra_axes.maker(value, extra)
         stock = forms.maker(value, stock, found) or stock
-        of_model = (policy,) if value is config else ()
-        texts = built.texts
-        cut = texts.maker(value, is_root=value is config) if texts else None
+        is_root, texts = value is config, built.texts
+        cut = texts.maker(value, is_root=is_root) if texts else None
+        of_model = (policy,) if is_root else ()
         own = _own_maker(value, cut, *of_model)
         maker = programs.maker(value, built) or own or cut or stock
         if maker is None:
@@ -119,10 +111,9 @@ def with_makers(
 def _own_maker(
     config: Mapping[str, Any], cut: Maker | None, *of_model: PolicyLike | None
 ) -> Maker | None:
-    """Return the maker of an object whose class is the user's, None for any other.
+    """Return the maker of an object of a user-defined class, or None for others.
 
-    `cut` makes a model without its layers of texts. `of_model` is the policy of the
-    model itself, which its config does not record.
+    `cut` makes a model without text layers. `of_model` is the policy of the model.
     """
     name = config.get("registered_name")
     if not isinstance(name, str) or "config" not in config:
@@ -132,7 +123,7 @@ def _own_maker(
         return None
     cls: type[Any] = found
     options = config["config"] or {}
-    # The name that the file records, which the class may not take.
+    # The name in the file, which the class may ignore.
     written = None if of_model else config.get("name") or options.get("name")
     policy = of_model[0] if of_model else options.get("dtype")
     layer = None if of_model else written or cls.__name__

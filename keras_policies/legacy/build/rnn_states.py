@@ -1,8 +1,8 @@
 """Stateful RNNs of a SavedModel keep their states in `.keras` files.
 
-Stock Keras neither writes nor reads the states of an RNN. Those that were restored from
-a SavedModel are written beside the weights, as assets of the layer, and read where this
-package is imported. Plain Keras opens such a file too, and starts from zero.
+Stock Keras neither writes nor reads the states of an RNN. Those from a SavedModel are
+written as assets of the layer, and read if this package is imported. Plain Keras also
+opens such a file, and starts from zero.
 """
 
 import pathlib
@@ -38,11 +38,11 @@ def _save(layer: keras.layers.RNN, folder: str) -> None:
 
 
 def _load(layer: keras.layers.RNN, folder: str | None) -> None:
-    """Read the states that `_save` wrote; another layer's files have none."""
+    """Read the states that `_save` wrote, if there are any."""
     states = of(layer)
     if not folder or not states or not _file(folder, 0).is_file():
         return
-    # Mapped: a header that claims a larger array than the file holds is refused.
+    # Mapping refuses a header that claims a larger array than the file has.
     values = [
         np.load(_file(folder, number), mmap_mode="r", allow_pickle=False)
         for number in range(len(states))

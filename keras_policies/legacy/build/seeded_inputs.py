@@ -1,4 +1,4 @@
-"""Seeded inputs on which a model is compared with the graph in its file, or itself."""
+"""Seeded inputs for comparing a model with the graph in its file, or with itself."""
 
 import itertools
 import math
@@ -21,31 +21,31 @@ from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 
 SEED = 0
-EXAMPLES = 2  # for a batch of unknown size
-EXAMPLES_OF_WORDS = 4  # for one of whole numbers and texts: see `_pad`
-# Lengths of the axes that the file does not know, one after another: tried in this
-# order, since some models need equal ones, others long ones.
+EXAMPLES = 2  # in a batch of unknown size
+EXAMPLES_OF_WORDS = 4  # of integers or texts: see `_pad`
+# Lengths of unknown axes, in turn. They are tried in this order, because some models
+# need equal ones, others long ones.
 LENGTHS = (5, 7, 6, 8, 9), (6,), (32,), (64,), (224,)
-# Integers below these are tried; then those below the length of a table.
+# Integers below these are tried, then those below the length of a table.
 BOUNDS = {"uint8": 256, "int8": 100}
 BOUND = 12
-UNKNOWN = b"?"  # a text that is in no table
-SHARE_OF_KEYS = 0.7  # among the inputs of a model with lookup tables
-KEYS = 1000  # of a table from which they are drawn
+UNKNOWN = b"?"  # a text that is not in any table
+SHARE_OF_KEYS = 0.7  # of the inputs if the model has lookup tables
+KEYS = 1000  # of each table that inputs are drawn from
 PADDING = -1.0, 0.0  # the last vectors of the last sequence
-PADDED = 2  # words at an end of a sequence
+PADDED = 2  # words at the end of a sequence
 
 
 class Example(NamedTuple):
-    """Inputs of a model, and the outputs that it has to give for them."""
+    """Inputs of a model, and the expected outputs."""
 
     inputs: Nest
     outputs: list[Array]
-    allowed: list[float]  # for each output, the difference as a share of the largest
+    allowed: list[float]  # difference of each output, as a share of the largest number
 
 
 def example(model: keras.Model, allowed: float, size: int) -> Example | None:
-    """Return what a model gives for seeded inputs, or None if none were found.
+    """Return seeded inputs and the model's outputs, or None if no inputs were found.
 
     `size` is that of its file in bytes, which has to explain what the model computes.
     """
@@ -61,14 +61,14 @@ def example(model: keras.Model, allowed: float, size: int) -> Example | None:
                 outputs = backend.outputs(model, nest)
         except LimitError:
             return None
-        except Exception:  # whatever a layer raises for inputs that are not its own
+        except Exception:  # layers raise any for unsuitable inputs
             continue
         return Example(nest, outputs, [allowed] * len(outputs))
     return None
 
 
 def charge(model: keras.Model, inputs: Sequence[Array], size: int) -> None:
-    """Raise LimitError if a model computes more than its file explains."""
+    """Raise LimitError if a model computes more than the size of its file explains."""
     longest = max((n for x in inputs for n in np.shape(x)), default=1)
     with budget.anew(size):
         for shape in keras_internals.shapes_in(model):
@@ -78,7 +78,7 @@ def charge(model: keras.Model, inputs: Sequence[Array], size: int) -> None:
 
 
 def keys_of(traced: TracedFunctions) -> dict[str, list[Any]]:
-    """Return some keys of a file's tables, and an unknown text, by dtype."""
+    """Return keys of a file's tables, and an unknown text, by dtype."""
     keys: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
     for table in traced.tables.values():
         if table is not None:
@@ -93,10 +93,10 @@ def inputs(
     bound: int | None,
     keys: Mapping[str, Sequence[Any]],
 ) -> list[Array]:
-    """Return seeded inputs for some specs: texts, and keys of tables among the numbers.
+    """Return seeded inputs for specs, some of which are keys of tables.
 
-    With a `bound`, they are whole numbers below it. Sequences have padding, which
-    layers mask: those of vectors end with it; see `_pad` for those of words.
+    With a `bound`, they are integers below it. Sequences have padding, which layers
+    mask: sequences of vectors end with it; for those of words, see `_pad`.
     """
     random, sizes = np.random.default_rng(SEED), itertools.cycle(lengths)
     inputs = []
@@ -109,9 +109,8 @@ def inputs(
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         drawn = _random(random, spec.dtype, shape, bound)
         if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
-            drawn[-1, -len(PADDING) :] = np.reshape(
-                PADDING, (-1, *[1] * (len(shape) - 2))
-            )
+            vectors = np.reshape(PADDING, (-1, *[1] * (len(shape) - 2)))
+            drawn[-1, -len(PADDING) :] = vectors
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
             chosen = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
             drawn = np.where(random.random(shape) < SHARE_OF_KEYS, chosen, drawn)
@@ -122,16 +121,16 @@ def inputs(
 
 
 def _is_whole(dtype: str, bound: int | None) -> bool:
-    """Return whether inputs of a dtype are whole numbers or texts."""
+    """Return whether inputs of a dtype are integers or texts."""
     is_whole = dtype == "string" or "int" in dtype
     return is_whole or (bound is not None and dtype != "bool")
 
 
 def _pad(words: Array) -> None:
-    """Put padding, 0 or "", into rows of words, but not into the first of several.
+    """Put padding, 0 or "", into the last three rows of words, but not into the first.
 
-    The last row ends with it, the one before has nothing else, the next begins with it
-    and repeats one word: of equal numbers, none is the largest.
+    The last row ends with padding, the one before is all padding, and the one before
+    that begins with it and repeats one word, so that no number is the largest.
     """
     none = b"" if words.dtype.kind == "O" else 0
     rows = words[:0:-1] if len(words) > 1 else words

@@ -1,4 +1,4 @@
-"""Layers and variables of a model by the names in a legacy file, and their values."""
+"""The layers and variables of a model by their names in legacy files, and values."""
 
 import collections
 import itertools
@@ -23,21 +23,23 @@ TRACKED = keras.Layer, keras.Variable  # what Keras looks for in attributes
 NUMBERED = "layer_with_weights-"
 # Class and attribute in Keras 3 -> attributes in tf.keras.
 OLD_NAMES = {
-    ("DepthwiseConv1D", "kernel"): ("depthwise_kernel",),
-    ("DepthwiseConv2D", "kernel"): ("depthwise_kernel",),
-    ("Normalization", "adapt_mean"): ("mean",),
-    ("Normalization", "adapt_variance"): ("variance",),
+    ("DepthwiseConv1D", "kernel"): "depthwise_kernel",
+    ("DepthwiseConv2D", "kernel"): "depthwise_kernel",
+    ("Normalization", "adapt_mean"): "mean",
+    ("Normalization", "adapt_variance"): "variance",
 }
-# How the name of a dtype begins -> the kind of its numbers.
+# Prefix of the names of dtypes -> the kind of their numbers.
 KINDS = {"float": "float", "bfloat": "float", "int": "int", "uint": "int"}
 
 
 class Place(NamedTuple):
     """A layer of a model, and the paths that lead to it; `""` is the model itself.
 
-    There are three kinds, and three of each: whole, without the model that `forms` has
-    made around the layer of its name, and also without TimeDistributed, which
-    `extra_axes` may have put around a layer.
+    A path is one of attributes ("towers/0/dense"), of a `.keras` file of Keras 2
+    ("towers/sequential/dense"), or of a checkpoint ("towers/0/layer_with_weights-0").
+    Three of each are in `paths`, in this order: whole; without the model that `forms`
+    has made around a layer; also without TimeDistributed, which `extra_axes` may have
+    put around a layer.
     """
 
     layer: keras.Layer
@@ -45,15 +47,10 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Attributes, "towers/0/dense"."""
         return self.paths[0]
 
     @property
     def stored_path(self) -> str:
-        """As a Keras-2 .keras file has it, "towers/sequential/dense".
-
-        The next one is that of a checkpoint, "towers/0/layer_with_weights-0".
-        """
         return self.paths[1]
 
 
@@ -68,7 +65,7 @@ class Target(NamedTuple):
 def layers(
     model: keras.Layer, leaves: tuple[type[keras.Layer], ...] = ()
 ) -> Iterator[Place]:
-    """Yield a layer and all layers in it, but none inside `leaves`, nearest first."""
+    """Yield a layer and all layers in it, except inside `leaves`, nearest first."""
     seen, waiting = {id(model)}, collections.deque([Place(model)])
     while waiting:
         place = waiting.popleft()
@@ -102,7 +99,7 @@ def targets(layer: keras.Layer) -> list[Target]:
     for place in layers(layer):
         for target in _own_targets(place):
             first = by_variable.setdefault(id(target.variable), target)
-            if first is not target:  # it is an attribute of several layers
+            if first is not target:  # several layers share it
                 paths = *first.paths, *target.paths
                 by_variable[id(first.variable)] = first._replace(paths=paths)
     return [
@@ -113,22 +110,19 @@ def targets(layer: keras.Layer) -> list[Target]:
 def _own_targets(place: Place) -> Iterator[Target]:
     """Yield the targets of a layer's own variables; those of attributes come first."""
     stored = dict.fromkeys(place.paths[1::3])
+    variables = itertools.chain(*keras_internals.own_variables(place.layer))
     by_number = [
         Target(item, tuple(_join(path, f"vars/{number}") for path in stored), item.path)
-        for number, item in enumerate(
-            itertools.chain(*keras_internals.own_variables(place.layer))
-        )
+        for number, item in enumerate(variables)
     ]
     positions = {id(target.variable): target.paths for target in by_number}
+    places = dict.fromkeys(place.paths[::3] + place.paths[2::3])
     for (name, *_), child in _children(place.layer):
         if isinstance(child, keras.Variable):
-            stored_paths = positions.get(id(child), ())
             bases = (base.__name__ for base in type(place.layer).__mro__)
-            old = (OLD_NAMES.get((base, name), ()) for base in bases)
-            names = name, *itertools.chain.from_iterable(old)
-            places = dict.fromkeys(place.paths[::3] + place.paths[2::3])
-            paths = itertools.starmap(_join, itertools.product(places, names))
-            yield Target(child, (*paths, *stored_paths), child.path)
+            old = (OLD_NAMES[base, name] for base in bases if (base, name) in OLD_NAMES)
+            paths = itertools.starmap(_join, itertools.product(places, [name, *old]))
+            yield Target(child, (*paths, *positions.get(id(child), ())), child.path)
     yield from by_number
 
 
@@ -169,9 +163,8 @@ def _join(path: str, name: str) -> str:
 def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
     """Return whether shape and kind of dtype (float, int, …) of both are equal.
 
-    The bias of a locally connected layer had its axes apart, or in another order, that
-    of an EinsumDense may have had axes of length 1, and LayerNormalization sorts its
-    axes now.
+    Biases of locally connected layers had other axes, those of EinsumDense also axes of
+    length 1, and LayerNormalization now sorts its axes.
     """
     kinds = [
         next((kind for start, kind in KINDS.items() if name.startswith(start)), name)
@@ -188,20 +181,20 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
-    """Read a weight now, and return it as a value for its variable, in its shape."""
+    """Read a weight, and return it in the dtype and the shape of its variable."""
     value = np.asarray(weight.read(), dtype=variable.dtype)
     return backend.place(value.reshape(variable.shape))
 
 
 def assign(pairs: Pairs, advance: Callable[[int], None]) -> None:
-    """Read one weight after the other into its variable; `advance` counts the bytes."""
+    """Read the weights into their variables one by one; `advance` counts the bytes."""
     for variable, weight in pairs:
         variable.assign(value_for(variable, weight))
         advance(weight.size)
 
 
 def settle(model: keras.Model) -> None:
-    """Let Normalization layers compute what they derive from their weights."""
+    """Let Normalization layers compute the values that they derive from weights."""
     for layer in keras_internals.sublayers(model):
         if isinstance(layer, keras.layers.Normalization):
             layer.finalize_state()

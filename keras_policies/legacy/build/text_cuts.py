@@ -1,10 +1,10 @@
-"""Cuts the layers of texts off a model, which then takes the numbers that they gave.
+"""Cuts the text layers off a model, which then takes the numbers that they returned.
 
     title (InputLayer of texts) -> words (StringLookup) -> Embedding
     title (InputLayer of int64) -> Embedding
 
-Layers of texts are never made, which takes TensorFlow; `texts/` has what they computed.
-Where Keras would call one, it gets a new input, and the model is made of these.
+Text layers are never created, because they need TensorFlow; `texts/` computes the same.
+Where Keras would call one, it gets a new input of the model.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.texts.layers import Shape, TextLayer
 
 STRING = "string"
-PART = "<part>"  # in the config of a Sequential: its first layer, which is a model
-ALWAYS = "StringLookup", "TextVectorization"  # read texts, whatever the config says
+PART = "<part>"  # stands for a model that is the first layer of a Sequential
+ALWAYS = "StringLookup", "TextVectorization"  # read texts, whatever the config
 RESHAPES = {"ExpandDims", "Flatten", "Reshape", "Squeeze"}  # in Keras, and in `tf`
 RESHAPES |= {"expand_dims", "reshape", "squeeze"}
 ONE = (), (1,)  # shapes of single texts, without the batch
@@ -41,16 +41,16 @@ HINT = hints.Hint(
 
 
 class Feed(NamedTuple):
-    """An input of a model without layers of texts."""
+    """An input of a model without text layers."""
 
-    source: int  # the number of the input that it was
-    layer: TextLayer | None  # turns that into numbers; None if the input is unchanged
+    source: int  # the number of the original input
+    layer: TextLayer | None  # converts that to numbers; None if it is unchanged
     tensor: Tensor
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Read:
-    """A text that a layer reads, or a model in the model, and the new input for it."""
+    """A text that a layer or an inner model reads, and the new input for it."""
 
     text: Tensor
     reader: str
@@ -60,9 +60,9 @@ class _Read:
 
 
 class TextCuts:
-    """The layers of texts that are cut off while Keras builds a model.
+    """The text layers that are cut off while Keras builds a model.
 
-    `inputs` turns the texts of the model into numbers; it is None if there are none.
+    `inputs` converts the texts of the model to numbers; it is None if there are none.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class TextCuts:
         self._reads: list[_Read] = []
 
     def maker(self, config: Config, *, is_root: bool) -> Maker | None:
-        """Return the maker of a layer of texts in a graph, or of a model of layers."""
+        """Return the maker of a text layer in a graph, or of a model with texts."""
         inner = config.get("config")
         if _is_text_layer(config):
             reader = Maker(keras.Layer, lambda _: self.layer(config))
@@ -90,13 +90,13 @@ class TextCuts:
         return Maker(keras.Model, lambda settings: make(settings, cls, is_root))
 
     def layer(self, config: Config) -> Any:
-        """Return the layer of a config, or its stand-in if it reads texts."""
+        """Return the layer of a config, or the stand-in for a text layer."""
         if _is_text_layer(config):
             return _TextCall(self, config)
         return keras.saving.deserialize_keras_object(config)
 
     def read(self, text: Tensor, reader: str, number: int, layer: TextLayer) -> Tensor:
-        """Return the input in place of a text that `reader` reads by a layer."""
+        """Return the input that replaces a text, which `reader` converts by `layer`."""
         text = _source(text, layer)
         for read in self._reads:
             if (read.reader, read.number) == (reader, number) and read.text is text:
@@ -115,7 +115,7 @@ class TextCuts:
         cls: type[keras.Model] = keras.Model,
         **options: Any,
     ) -> keras.Operation:
-        """Return a model without its layers of texts; inside of another, its call."""
+        """Return a model without its text layers; inside of another model, its call."""
         tensors: list[Tensor] = keras.tree.flatten(inputs)
         feeds = [
             feed
@@ -127,9 +127,8 @@ class TextCuts:
         if not (any(feed.layer for feed in feeds) or (is_root and texts)):
             return cls(inputs, outputs, **options)
         if not feeds:
-            raise LegacyModelError(
-                "nothing reads its inputs, which are texts.", code="KP306"
-            )
+            reason = "nothing reads its inputs, which are texts."
+            raise LegacyModelError(reason, code="KP306")
         made_by = _made_by(outputs)
         if any(keras_internals.maker_of(x) in made_by for x in texts):
             is_output = any(x.dtype == STRING for x in keras.tree.flatten(outputs))
@@ -140,7 +139,7 @@ class TextCuts:
         self._rename(feeds, names, made_by)
         new = [feed.tensor for feed in feeds]
         keys = (x.tensor.name if x.layer else names[x.source] for x in feeds)
-        given = dict(zip(keys, new, strict=True)) if is_dict else _one_or_all(new)
+        given = dict(zip(keys, new, strict=True)) if is_dict else makers.one_or_all(new)
         model = cls(given, outputs, **options)
         sources = [
             (name, tuple(x.shape) if x.dtype == STRING else None)
@@ -154,21 +153,16 @@ class TextCuts:
         names: Sequence[str],
         made_by: Iterable[keras.Operation],
     ) -> None:
-        """Name the new inputs.
-
-        The only one of a text has its name, others that of their reader behind it.
-        """
-        new = {id(read.tensor): read for read in self._reads}
+        """Name the new inputs like their texts, and append the readers if needed."""
+        readers = {id(read.tensor): read.reader for read in self._reads}
         taken = {x.name for x in made_by if not isinstance(x, keras.layers.InputLayer)}
         kept = [feed for feed in feeds if feed.layer is None]
         taken |= {n for x in kept for n in (x.tensor.name, names[x.source])}
         sources = [feed.source for feed in feeds]
-        for feed in feeds:
-            if feed.layer is None:
-                continue
+        for feed in (each for each in feeds if each.layer):
             name = names[feed.source]
             if sources.count(feed.source) > 1:
-                name = f"{name}_{new[id(feed.tensor)].reader}"
+                name = f"{name}_{readers[id(feed.tensor)]}"
             name = layer_name(name)
             while name in taken:
                 name += "_"
@@ -187,9 +181,8 @@ class TextCuts:
     ) -> keras.Operation:
         if not is_root:
             return _PartCall(self, model, len(sources), feeds)
-        layers: dict[TextLayer, int] = {}
-        for layer in (feed.layer for feed in feeds if feed.layer):
-            layers.setdefault(layer, len(layers))
+        unique = dict.fromkeys(feed.layer for feed in feeds if feed.layer)
+        layers = {layer: number for number, layer in enumerate(unique)}
         targets = (
             (x.name, i, layers[f]) if f else (sources[i][0], i, None)
             for i, f, x in feeds
@@ -207,9 +200,8 @@ class TextCuts:
         def model(**options: Any) -> keras.Operation:
             return self.model(is_root=is_root, cls=cls, **options)
 
-        return makers.subclass(cls, model).from_config(
-            {**config, "output_layers": ends}
-        )
+        new = {**config, "output_layers": ends}
+        return makers.subclass(cls, model).from_config(new)
 
     def _sequential(self, config: Config, cls: Any, is_root: bool) -> keras.Operation:
         """Return a Sequential whose first layer takes texts."""
@@ -229,12 +221,12 @@ class TextCuts:
             raise unreadable("more than one layer of a Sequential")
         ((_, layer, spec),) = feeds
         new = {"batch_shape": spec.shape, "dtype": spec.dtype, "name": name}
-        kept = [keras_object(None, PART, {}, PART)] if is_part else []
+        identity = {"name": f"{name}_output"}
+        kept = [keras_object("keras.layers", "InputLayer", new)]
+        kept += [keras_object(None, PART, {}, PART)] if is_part else []
+        if not is_part and not others:
+            kept.append(keras_object("keras.layers", "Identity", identity))
         kept += others
-        kept = kept or [
-            keras_object("keras.layers", "Identity", {"name": f"{name}_output"})
-        ]
-        kept.insert(0, keras_object("keras.layers", "InputLayer", new))
         part = Maker(keras.Model, lambda _: reader.part)
         with keras_internals.custom_object_scope({PART: part}):
             model = cls.from_config({**config, "layers": kept})
@@ -243,7 +235,7 @@ class TextCuts:
 
 
 class _TextCall(keras_internals.LayerCall):
-    """Takes the place of a layer of texts; on numbers, it calls the layer."""
+    """Stands for a text layer; on numbers, it calls the layer."""
 
     def __init__(self, cuts: TextCuts, config: Config) -> None:
         super().__init__(name=config["config"]["name"])
@@ -258,7 +250,7 @@ class _TextCall(keras_internals.LayerCall):
         return Feed(0, layer, keras.KerasTensor(*layer.output(shape)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the input in its place."""
+        """Return the input that replaces the output."""
         texts = keras.tree.flatten([args, kwargs])
         if any(x.dtype == STRING for x in texts):
             if len(texts) != 1:
@@ -274,7 +266,7 @@ class _TextCall(keras_internals.LayerCall):
 
 
 class _PartCall(keras_internals.LayerCall):
-    """Calls a model in a model, which takes numbers in place of texts."""
+    """Calls an inner model, which takes numbers in place of texts."""
 
     def __init__(
         self, cuts: TextCuts, model: keras.Model, count: int, feeds: Sequence[Feed]
@@ -283,7 +275,7 @@ class _PartCall(keras_internals.LayerCall):
         self.cuts, self.part, self.count, self.feeds = cuts, model, count, feeds
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model, on new inputs in place of texts."""
+        """Call the model on new inputs in place of texts."""
         tensors = keras.tree.flatten([args, kwargs])
         with located(layer=self.name, code="KP306"):
             if len(tensors) != self.count:
@@ -294,11 +286,11 @@ class _PartCall(keras_internals.LayerCall):
                 else self.cuts.read(tensors[feed.source], self.name, i, feed.layer)
                 for i, feed in enumerate(self.feeds)
             ]
-        return self.noted(self.part(_one_or_all(new)))
+        return self.noted(self.part(makers.one_or_all(new)))
 
 
 def unreadable(what: str) -> LegacyModelError:
-    """Return the error about a layer that reads texts and cannot be cut off."""
+    """Return the error for a layer that reads texts and cannot be cut off."""
     return LegacyModelError(
         f"{what} reads texts; only {', '.join(ARGUMENTS)} can read them outside of the "
         "model.",
@@ -307,7 +299,7 @@ def unreadable(what: str) -> LegacyModelError:
 
 
 def takes_texts(config: Config) -> bool:
-    """Return whether a layer, or a model, takes texts as its config says."""
+    """Return whether a layer or a model takes texts, by its config."""
     inner = config.get("config")
     if is_program(config):
         return any(spec.dtype == STRING for spec in config["config"]["program"].inputs)
@@ -330,7 +322,7 @@ def _is_text_layer(config: Config) -> bool:
 
 
 def is_cut(layer: keras.Operation) -> bool:
-    """Return whether a layer gives texts, or numbers for these: it is cut off."""
+    """Return whether a layer is cut off: it returns texts, or numbers for texts."""
     outputs = getattr(layer, "outputs", None) or []
     gives_texts = bool(outputs) and all(x.dtype == STRING for x in outputs)
     return gives_texts or isinstance(layer, _TextCall)
@@ -342,7 +334,7 @@ def _is_part(config: Config) -> bool:
 
 
 def _counted_from_0(ends: Any, names: set[str]) -> Any:
-    """Return outputs with the calls of some Functionals counted as those of layers."""
+    """Count the calls of some Functionals in `output_layers` like those of layers."""
     if isinstance(ends, dict):
         return {key: _counted_from_0(end, names) for key, end in ends.items()}
     if ends and isinstance(ends[0], str):
@@ -365,10 +357,10 @@ def _check_readers(layers: Sequence[Config]) -> None:
 
 
 def _source(text: Tensor, layer: TextLayer) -> Tensor:
-    """Return the input that a text is.
+    """Return the input that a text comes from.
 
-    TextVectorization takes `(n,)` as `(n, 1)`: ops that reshape single texts for it are
-    passed over. AutoKeras expands the last axis, too.
+    TextVectorization takes `(n,)` as `(n, 1)`, so ops that reshape single texts for it,
+    such as those of AutoKeras, are skipped.
     """
     source, maker = text, keras_internals.maker_of(text)
     while layer.config.get("split") is not None and _is_reshape(maker):
@@ -389,10 +381,5 @@ def _is_reshape(maker: keras.Operation | None) -> bool:
 
 
 def _made_by(outputs: Any) -> set[keras.Operation]:
-    """Return the operations that lead to some outputs."""
     tensors = keras.tree.flatten(outputs)
     return {one for x in tensors for one in keras_internals.operations_before(x)}
-
-
-def _one_or_all(items: list[Any]) -> Any:
-    return items if len(items) > 1 else items[0]

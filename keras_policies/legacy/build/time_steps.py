@@ -1,7 +1,7 @@
-"""Activity regularizers in TimeDistributed, divided by the number of steps.
+"""Divides the activity regularizers in TimeDistributed by the number of steps.
 
 tf.keras made one batch of all steps, and divided the loss by its size. Keras 3 calls
-the wrapped layer once for each step: layers inside of it add a loss each time, and the
+the wrapped layer for each step: layers inside of it add a loss each time, and the
 regularizer of the wrapped layer itself is ignored.
 """
 
@@ -13,12 +13,12 @@ import keras
 from keras_policies import keras_internals
 
 SCALED = "L1", "L2", "L1L2"
-# TensorFlow 2.0 and 2.1 trained by the losses in a wrapped model once, later twice.
+# TensorFlow 2.0 and 2.1 added the losses in a wrapped model once, later ones twice.
 IN_MODEL = 2.0
 
 
 def restore(model: keras.Model, release: tuple[float, float]) -> Iterator[str]:
-    """Give layers over time steps the losses of tf.keras; yield those it cannot."""
+    """Give layers over time the losses of tf.keras; yield those that get none."""
     for wrapper in reversed(keras_internals.sublayers(model)):  # the innermost first
         if not isinstance(wrapper, keras.layers.TimeDistributed):
             continue
@@ -40,7 +40,7 @@ def restore(model: keras.Model, release: tuple[float, float]) -> Iterator[str]:
 
 @functools.cache
 def _divides_by_batch() -> bool:
-    """Return whether this Keras divides such losses by the batch size; 3.8 does not."""
+    """Return whether Keras divides such losses by the batch size; 3.8 does not."""
     layer = keras.layers.Activation("linear", activity_regularizer="l2")
     layer(keras.ops.ones((2, 1)))
     return float(layer.losses[0]) < float(layer.activity_regularizer.l2) * 1.5
@@ -49,7 +49,7 @@ def _divides_by_batch() -> bool:
 def _scaled(
     regularizer: keras.Regularizer, factor: float, steps: int | None
 ) -> keras.Regularizer | None:
-    """Return a regularizer with this part of the loss, None if there is none."""
+    """Return a regularizer with a share of the loss, or None if there is none."""
     if type(regularizer).__name__ not in SCALED or not steps:
         return None
     factors = regularizer.get_config().items()

@@ -1,6 +1,6 @@
 """Functions directly under `tf` that select, reorder and insert items.
 
-Slices come as `slice_spec` in SlicingOpLambda layers, as masks in NodeDefs.
+SlicingOpLambda layers record slices as `slice_spec`, NodeDefs as masks.
 """
 
 import functools
@@ -14,18 +14,11 @@ from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import DType, Lengths, Value, Values
 from keras_policies.legacy.ops.math_reductions import SEGMENTS, descending
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed, examples
+from keras_policies.legacy.values import computed, evaluator, examples
 from keras_policies.legacy.values.dims import Dim, DimLike
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    evaluate,
-    has_dims,
-    is_integer_dtype,
-    is_tensor,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
-# Settings whose bits say what each position of a slice means.
+# Settings whose bits say what the positions of a slice mean.
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 MASK_SETTINGS = " ".join(f"{name}:int=0" for name in MASKS.split())
 
@@ -47,8 +40,8 @@ def _item(item: Any) -> computed.Item:
 
 
 def position(item: Any) -> Any:
-    """Return an index: an int, a dimension, or a scalar tensor of whole numbers."""
-    if is_tensor(item) and not item.shape and is_integer_dtype(item.dtype):
+    """Return an index: an int, a dimension, or a scalar tensor of integers."""
+    if is_tensor(item) and not item.shape and evaluator.is_integer_dtype(item.dtype):
         return item
     return converters.length(item)
 
@@ -68,7 +61,7 @@ functions(
 def items(
     begin: Any, end: Any, strides: Lengths | None, masks: Mapping[str, int]
 ) -> list[computed.Item]:
-    """Return an index as Python writes it, from the masks by name."""
+    """Convert masks, by name, to an index as in Python."""
     spec: list[computed.Item] = []
     ends = _ends(end)
     for i, start in enumerate(_ends(begin)):
@@ -88,13 +81,13 @@ def items(
 
 
 def _ends(value: Any) -> Sequence[Any]:
-    """Return begins or ends of slices; those of a tensor are scalar tensors."""
+    """Return the begins or ends of slices; those in a tensor are scalar tensors."""
     return ops.unstack(value) if is_tensor(value) else converters.lengths(value)
 
 
 @op("slice Slice")
 def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
-    """Take `size` items per axis from `begin` on; a size of -1 goes to the end."""
+    """Take `size` items of each axis from `begin` on; -1 means up to the end."""
     bounds = zip(begin, size, strict=True)
     spec = [slice(a, None if n == -1 else a + n) for a, n in bounds]
     return computed.index(input_, spec)
@@ -112,7 +105,7 @@ def gather(
     axis: int | None = None,
     batch_dims: int = 0,
 ) -> Value:
-    """Take the items at these positions of an axis."""
+    """Take items by their positions on an axis."""
     batch_dims %= computed.rank(indices) + 1
     axis = batch_dims if axis is None else axis % computed.rank(params)
     if not batch_dims:
@@ -123,7 +116,7 @@ def gather(
 
 
 def _gathered(params: Any, indices: Any, axis: int) -> Any:
-    """Take items of each example by itself, one position after the other."""
+    """Take items of each example by its own positions."""
     shape, rest = computed.shape(indices), computed.rank(params) - axis - 1
     flat = computed.reshape(indices, [*shape[:axis], math.prod(shape[axis:])])
     for _ in range(rest):
@@ -136,7 +129,7 @@ def _gathered(params: Any, indices: Any, axis: int) -> Any:
 
 @op("gather_nd GatherNd|ResourceGatherNd(params indices)", v1=True)
 def gather_nd(params: Value, indices: Value, batch_dims: int = 0) -> Value:
-    """Take the items at positions that index the first axes together."""
+    """Take items by their positions on the first axes."""
     if batch_dims:
         raise ValueError(f"batch_dims: expected 0, found {batch_dims}")
     at, _, rest = _flat_positions(indices, computed.shape(params))
@@ -146,7 +139,7 @@ def gather_nd(params: Value, indices: Value, batch_dims: int = 0) -> Value:
 def _flat_positions(
     indices: Any, lengths: Sequence[DimLike]
 ) -> tuple[Any, DimLike, Sequence[DimLike]]:
-    """Return positions on the first axes, merged; their length; those of the others."""
+    """Return positions on the merged first axes, its length, and the other lengths."""
     depth = converters.integer(computed.shape(indices)[-1])
     lengths, rest = lengths[:depth], lengths[depth:]
     steps = computed.vector([math.prod(lengths[i + 1 :]) for i in range(len(lengths))])
@@ -159,8 +152,8 @@ def _flat_positions(
 def positions(condition: Value) -> Value:
     """Return the positions of the true items of a mask, one in each row.
 
-    The mask may be a constant, or the same for each example whatever the data: then
-    those of the next example follow, moved on by the length of the mask.
+    The mask is a constant, or does not depend on the data: then the positions of each
+    next example follow, increased by the length of the mask.
     """
     if not is_tensor(condition):
         return np.argwhere(condition)
@@ -191,7 +184,7 @@ def boolean_mask(
 def boolean_mask_v1(
     tensor: Value, mask: Value, name: object = None, axis: int | None = None
 ) -> Value:
-    """Return what `boolean_mask` does: TensorFlow 2 swapped the last two."""
+    """Call `boolean_mask`: TensorFlow 2 swapped the last two arguments."""
     return boolean_mask(tensor, mask, axis)
 
 
@@ -206,7 +199,7 @@ def sort(values: Value, axis: int = -1, direction: str = "ASCENDING") -> Value:
 def argsort(
     values: Value, axis: int = -1, direction: str = "ASCENDING", stable: bool = False
 ) -> Value:
-    """Return the positions that would sort along an axis."""
+    """Return the positions that sort along an axis."""
     if _is_descending(direction):
         return descending(values, axis)
     return ops.cast(ops.argsort(values, axis=axis), "int32")
@@ -219,9 +212,10 @@ def _is_descending(direction: str) -> bool:
 
 
 def _reached(compare: str, sorted_sequence: Any, values: Any, out_type: str) -> Any:
-    """Return how many numbers of the last axis, which are in order, are below."""
+    """Count the numbers of the sorted last axis that are below each value."""
     numbers, values = ops.expand_dims(sorted_sequence, -2), ops.expand_dims(values, -1)
-    return ops.sum(ops.cast(evaluate(compare, numbers, values), out_type), axis=-1)
+    is_below = evaluator.evaluate(compare, numbers, values)
+    return ops.sum(ops.cast(is_below, out_type), axis=-1)
 
 
 functions(
@@ -235,7 +229,7 @@ functions(
 def searchsorted(
     sorted_sequence: Value, values: Value, side: str = "left", out_type: DType = "int32"
 ) -> Value:
-    """Return where values would be put into rows of numbers that are in order."""
+    """Return the positions at which values fit into sorted rows."""
     if side not in ("left", "right"):
         raise ValueError(f"side: expected left or right, found {side!r}")
     compare = "less" if side == "left" else "less_equal"
@@ -244,7 +238,7 @@ def searchsorted(
 
 @op("unravel_index UnravelIndex")
 def unravel_index(indices: Value, dims: Lengths) -> Value:
-    """Return the positions on the axes of a tensor of positions in it as one row."""
+    """Convert positions in a flat tensor to positions on its axes."""
     ends = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
     pairs = zip(ends, dims, strict=True)
     parts = [ops.mod(ops.floor_divide(indices, end), n) for end, n in pairs]
@@ -260,7 +254,7 @@ def unravel_index(indices: Value, dims: Lengths) -> Value:
 def reverse_sequence(
     input: Value, seq_lengths: Value, seq_axis: int, batch_axis: int = 0
 ) -> Value:
-    """Reverse the first items of each sequence, as many as its length says."""
+    """Reverse each sequence up to its length."""
     axes = batch_axis, seq_axis
     sequences = ops.moveaxis(input, axes, (0, 1))
     numbers = computed.arange(0, computed.shape(sequences)[1])
@@ -274,7 +268,7 @@ def reverse_sequence(
 def dynamic_partition(
     data: Value, partitions: Value, num_partitions: int
 ) -> tuple[Value, ...]:
-    """Return the items of each partition; the partitions have to be known."""
+    """Return the items of each partition; the partitions must be known."""
     if is_tensor(partitions):
         raise ValueError("partitions: a tensor; the sizes depend on the data")
     rest = computed.shape(data)[computed.rank(partitions) :]
@@ -286,7 +280,7 @@ def dynamic_partition(
 
 @op("dynamic_stitch", v1=True)
 def dynamic_stitch(indices: Values, data: Values) -> Value:
-    """Return rows at their positions, which have to be known; the last one counts."""
+    """Put rows at their positions, which must be known; the last of several counts."""
     if any(map(is_tensor, indices)):
         raise ValueError("indices: a tensor; the positions depend on the data")
     parts = [
@@ -303,7 +297,7 @@ def dynamic_stitch(indices: Values, data: Values) -> Value:
 
 @op("DynamicStitch|ParallelDynamicStitch(*values)")
 def dynamic_stitch_node(values: Values) -> Value:
-    """Do the same for one list: the positions, then the rows."""
+    """Call `dynamic_stitch` for one list: the positions, then the rows."""
     half = len(values) // 2
     return dynamic_stitch(values[:half], values[half:])
 
@@ -327,7 +321,7 @@ def sparse_to_dense(
     sparse_values: Value,
     default_value: Value = 0,
 ) -> Value:
-    """Return a tensor of one value, with others at some positions."""
+    """Return a tensor of one value, with other values at some positions."""
     if computed.rank(sparse_indices) < 2:
         sparse_indices = computed.reshape(sparse_indices, [-1, 1])
     values = computed.broadcast_to(sparse_values, computed.shape(sparse_indices)[:1])
@@ -337,7 +331,7 @@ def sparse_to_dense(
 
 
 def _updated(tensor: Any, indices: Any, updates: Any) -> Any:
-    """Put the updates in place; torch takes a matrix of positions, nothing larger."""
+    """Put the updates in place; torch takes positions only as a matrix."""
     count, axes = computed.rank(indices) - 1, computed.shape(indices)[-1]
     if count > 1:
         indices = computed.reshape(indices, [-1, axes])
@@ -348,11 +342,11 @@ def _updated(tensor: Any, indices: Any, updates: Any) -> Any:
 def _scattered(
     reduction: str, combine: str, tensor: Any, indices: Any, updates: Any
 ) -> Any:
-    """Reduce the updates of each position, then combine them with the item there."""
+    """Reduce the updates of each position, and combine them with the item there."""
     lengths = computed.shape(tensor)
     at, count, _ = _flat_positions(indices, lengths)
     reduced = computed.reshape(SEGMENTS[reduction](updates, at, count), lengths)
-    return evaluate(combine, tensor, reduced)
+    return evaluator.evaluate(combine, tensor, reduced)
 
 
 # Ending of the name in TensorFlow -> its function.

@@ -1,4 +1,4 @@
-"""Functions directly under `tf` on shapes: reshaping, padding, joining, splitting."""
+"""Functions directly under `tf` that reshape, pad, join and split."""
 
 import itertools
 import math
@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.ops import converters
-from keras_policies.legacy.ops.converters import (
-    Axes,
-    DType,
-    Lengths,
-    Pairs,
-    Value,
-    Values,
-)
+from keras_policies.legacy.ops.converters import Axes, DType, Lengths, Value, Values
 from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
@@ -32,7 +25,7 @@ functions("values:Values axis:int=0", "stack Pack(*values; axis): stack")
 
 @op("shape Shape", v1=True)
 def shape(input: Value, out_type: DType = "int32") -> Value:
-    """Return the shape, with a dimension for each length that is not known."""
+    """Return the shape, with a dimension for each unknown length."""
     return computed.vector(computed.shape(input), out_type)
 
 
@@ -44,25 +37,25 @@ def shape_n(input: Values, out_type: DType = "int32") -> tuple[Value, ...]:
 
 @op("ConcatOffset(*values)")
 def concat_offset(values: Values) -> tuple[Value, ...]:
-    """Return where each part of a concatenation starts; first comes the axis."""
-    (axis, first, *others), found = values, []
-    start = [0] * len(first)
-    for part in (first, *others):
-        found.append(computed.vector(start, "int32"))
-        start = [*start]
-        start[int(axis)] += part[int(axis)]
-    return tuple(found)
+    """Return where each part of a concatenation starts; the axis is the first value."""
+    rank, parts = len(values[1]), values[1:]
+    axis = int(values[0]) % rank
+    starts = itertools.accumulate((part[axis] for part in parts[:-1]), initial=0)
+    return tuple(
+        computed.vector([start if i == axis else 0 for i in range(rank)])
+        for start in starts
+    )
 
 
 @op("size Size", v1=True)
 def size(input: Value, out_type: DType = "int32") -> Value:
-    """Return the number of items."""
+    """Return the number of elements."""
     return ops.prod(shape(input, out_type))
 
 
 @op("broadcast_dynamic_shape BroadcastArgs")
 def broadcast_dynamic_shape(shape_x: Lengths, shape_y: Lengths) -> Value:
-    """Return the shape of two tensors that are broadcast together."""
+    """Return the shape to which two shapes are broadcast."""
     pairs = itertools.zip_longest(reversed(shape_x), reversed(shape_y), fillvalue=1)
     return computed.vector([_broadcast(*pair) for pair in pairs][::-1])
 
@@ -80,7 +73,7 @@ def transpose(
     a: Value, perm: tuple[int, ...] | None = None, conjugate: bool = False
 ) -> Value:
     """Reorder the axes; no tensor here is complex."""
-    if perm is None:  # in full, as stock Keras on torch calls the deprecated `x.T`
+    if perm is None:  # for None, stock Keras on torch calls the deprecated `x.T`
         perm = tuple(reversed(range(computed.rank(a))))
     return ops.transpose(a, axes=perm)
 
@@ -118,7 +111,7 @@ def squeeze(input: Value, axis: Axes | None = None) -> Value:
 def pad(
     tensor: Value, paddings: object, mode: str = "constant", constant_values: Value = 0
 ) -> Value:
-    """Pad with a number, or with the items near the edge."""
+    """Pad with a number, or with the elements near the edge."""
     widths = np.asarray(paddings, dtype=object)
     if widths.ndim != 2 or widths.shape[1] != 2:
         raise ValueError(f"expected a list of pairs of integers, found {paddings!r}")
@@ -139,7 +132,7 @@ def pad(
 
 
 def _padded(tensor: Any, pairs: list[tuple[DimLike, ...]], number: Any) -> Any:
-    """Pad with a number, by as many items as may be known when the model runs."""
+    """Pad with a number; widths may be known only when the model runs."""
     widths = [[0 if has_dims(n) else n for n in pair] for pair in pairs]
     if any(n for pair in widths for n in pair):
         value = np.asarray(number).item()
@@ -163,7 +156,7 @@ def _padded(tensor: Any, pairs: list[tuple[DimLike, ...]], number: Any) -> Any:
 def meshgrid(
     x: Value, y: Value | None = None, z: Value | None = None, indexing: str = "xy"
 ) -> tuple[Value, ...]:
-    """Return the coordinates of a grid of one to three lines, one value a line."""
+    """Return the coordinates of a grid of one to three lines, a value for each line."""
     lines = [line for line in (x, y, z) if line is not None]
     axes = [*range(len(lines))]
     if indexing == "xy":
@@ -191,9 +184,8 @@ def split(
 ) -> tuple[Value, ...]:
     """Split into equal parts, or into parts of these sizes, one of which may be -1."""
     if np.ndim(num_or_size_splits) == 0:  # type: ignore[arg-type]
-        return tuple(
-            ops.split(value, converters.integer(num_or_size_splits), axis=axis)
-        )
+        count = converters.integer(num_or_size_splits)
+        return tuple(ops.split(value, count, axis=axis))
     sizes = converters.lengths(num_or_size_splits)
     if -1 in sizes:
         rest = sizes.index(-1)
@@ -209,7 +201,7 @@ def split(
 
 @op("repeat")
 def repeat(input: Value, repeats: Lengths, axis: int | None = None) -> Value:
-    """Repeat each item, all the same number of times or each its own."""
+    """Repeat each element, the same number of times or each by its own number."""
     if len(repeats) == 1:
         return computed.repeat(input, repeats[0], axis)
     times = converters.integers(repeats)
@@ -219,15 +211,15 @@ def repeat(input: Value, repeats: Lengths, axis: int | None = None) -> Value:
 
 @op("reverse ReverseV2")
 def reverse(tensor: Value, axis: Axes) -> Value:
-    """Reverse the order of the items along axes."""
+    """Reverse the order along axes."""
     return ops.flip(tensor, axis=[*axis] if isinstance(axis, tuple) else axis)
 
 
 @op("space_to_batch space_to_batch_nd nn.space_to_batch SpaceToBatchND")
 def space_to_batch(
-    input: Value, block_shape: tuple[int, ...], paddings: Pairs
+    input: Value, block_shape: tuple[int, ...], paddings: converters.Pairs
 ) -> Value:
-    """Make an image of each of the positions in a block."""
+    """Make an image from each position in a block."""
     rank = len(block_shape)
     rest = computed.rank(input) - rank - 1
     padded = pad(input, ((0, 0), *paddings, *[(0, 0)] * rest))
@@ -244,7 +236,9 @@ def space_to_batch(
 
 
 @op("batch_to_space compat.v1.batch_to_space_nd BatchToSpaceND")
-def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
+def batch_to_space(
+    input: Value, block_shape: tuple[int, ...], crops: converters.Pairs
+) -> Value:
     """Undo `space_to_batch`, and cut the edges."""
     rank = len(block_shape)
     batch, *lengths = computed.shape(input)

@@ -10,19 +10,11 @@ import numpy as np
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
-from keras_policies.legacy.ops.converters import Axes, DType, Length, Lengths, Value
-from keras_policies.legacy.ops.math_reductions import euclidean_norm
+from keras_policies.legacy.ops.converters import DType, Length, Lengths, Value
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed
+from keras_policies.legacy.values import computed, evaluator
 from keras_policies.legacy.values.dims import Dim
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    has_dims,
-    is_integer_dtype,
-    is_tensor,
-    ops,
-    promoted,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 from keras_policies.legacy.values.ratios import Ratio
 
 functions(
@@ -65,7 +57,7 @@ functions(
 
 @op("fill Fill")
 def fill(dims: Lengths, value: Value) -> Value:
-    """Return a value of a shape, full of a number."""
+    """Return an array of a shape that is full of a number."""
     return computed.full(dims, value, dtype_of(value))
 
 
@@ -116,26 +108,22 @@ def arange(
     has_float = any("float" in dtype_of(bound) for bound in bounds)
     first, last, step = map(_bound, bounds)
     if any(map(has_dims, (first, last))):
-        first, last, step = map(converters.length, map(_exact, (first, last, step)))
-    return computed.arange(
-        first, last, step, dtype or ("float32" if has_float else "int32")
-    )
-
-
-def _exact(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        first, last, step = map(converters.length, (first, last, step))
+    dtype = dtype or ("float32" if has_float else "int32")
+    return computed.arange(first, last, step, dtype)
 
 
 def _bound(value: Any) -> Any:
-    """Return a bound of a range: a number or a dimension."""
+    """Return a bound of a range: a dimension, or a number, as an int if it is whole."""
     if isinstance(value, Ratio) and value.divisor == 1:
         return value.dividend
-    return value if isinstance(value, Dim) else converters.number(value)
+    number = value if isinstance(value, Dim) else converters.number(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 @op("sequence_mask")
 def sequence_mask(lengths: Value, maxlen: Length, dtype: DType = "bool") -> Value:
-    """Return which of `maxlen` positions are within each length."""
+    """Return which of `maxlen` positions are inside each length."""
     numbers = computed.arange(0, maxlen, dtype=dtype_of(lengths))
     return ops.cast(ops.less(numbers, ops.expand_dims(lengths, -1)), dtype)
 
@@ -164,13 +152,13 @@ def one_hot(
 def convert_to_tensor(
     value: Value, dtype: DType | None = None, dtype_hint: object = None
 ) -> Value:
-    """Return a value as it is; the check of a `Value` made one of a list."""
+    """Return a value; the converter has already joined a list."""
     return value if dtype is None else cast(value, dtype)
 
 
 @op("cast Cast(x; dtype=DstT)")
 def cast(x: Value, dtype: DType) -> Value:
-    """Change the dtype; dimensions stay dimensions among integers."""
+    """Change the dtype; cast to integers, dimensions stay dimensions."""
     if dtype in PARTS and is_tensor(x):
         real = ops.cast(x, PARTS[dtype])
         return Complex(real, ops.zeros_like(real))
@@ -179,8 +167,8 @@ def cast(x: Value, dtype: DType) -> Value:
 
 @op("dtypes.complex complex Complex")
 def complex_(real: Value, imag: Value) -> Value:
-    """Return complex numbers of their parts."""
-    real, imag = promoted([real, imag])
+    """Return complex numbers from their parts."""
+    real, imag = evaluator.promoted([real, imag])
     if any(map(is_tensor, (real, imag))):
         zeros = ops.zeros_like(real if is_tensor(real) else imag)
         return Complex(ops.add(zeros, real), ops.add(zeros, imag))
@@ -189,47 +177,46 @@ def complex_(real: Value, imag: Value) -> Value:
 
 @op("dtypes.saturate_cast")
 def saturate_cast(value: Value, dtype: DType) -> Value:
-    """Change the dtype, with values beyond its range set to its ends."""
+    """Change the dtype, with values clipped to its range."""
     is_integer = np.issubdtype(np.dtype(dtype), np.integer)
     ends = np.iinfo(dtype) if is_integer else np.finfo(dtype)
     number = int if is_integer else float
     return ops.cast(ops.clip(value, number(ends.min), number(ends.max)), dtype)
 
 
-@op("clip_by_norm")
-def clip_by_norm(t: Value, clip_norm: Value, axes: Axes | None = None) -> Value:
-    """Shorten vectors to a norm of at most `clip_norm`."""
-    length = euclidean_norm(t, axes, keepdims=True)
-    return ops.divide(ops.multiply(t, clip_norm), ops.maximum(length, clip_norm))
+functions(
+    "t clip_norm axes:Axes=None",
+    "clip_by_norm: t * clip_norm"
+    " / maximum(sqrt(sum(square(t), axis=axes, keepdims=True)), clip_norm)",
+)
 
 
 @op("where SelectV2")
 def where(condition: Value, x: Value, y: Value) -> Value:
-    """Choose between two values, item by item."""
+    """Choose between two values, element by element."""
     is_known = isinstance(condition, np.ndarray) and not condition.ndim
     if is_known and computed.shape(x) == computed.shape(y):
-        return promoted([x, y])[not condition]
+        return evaluator.promoted([x, y])[not condition]
     return ops.where(condition, x, y)
 
 
 @op("_Choice")
 def choice(condition: Value, x: Value, y: Value) -> Value:
-    """Return the result of one branch of a condition; their shapes may differ."""
+    """Return the result of one branch of a condition; the shapes may differ."""
     if isinstance(condition, np.ndarray) and not condition.ndim:
-        return promoted([x, y])[not condition]
+        return evaluator.promoted([x, y])[not condition]
     return ops.where(condition, x, y)
 
 
 @op("Select")
 def select(condition: Value, x: Value, y: Value) -> Value:
-    """Choose between two tensors: whole rows, if the condition is a vector."""
+    """Choose between two tensors, by rows if the condition is a vector."""
     for _ in range(computed.rank(x) - computed.rank(condition)):
         condition = ops.expand_dims(condition, -1)
     return where(condition, x, y)
 
 
 def _truncated_quotient(x: Any, y: Any) -> Any:
-    """Divide, rounding towards zero."""
     return ops.cast(ops.trunc(ops.true_divide(x, y)), dtype_of(x))
 
 
@@ -239,8 +226,8 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 def _quotient_of_1(x: Any, y: Any) -> Any:
-    """Divide as TensorFlow 1: whole numbers give whole numbers."""
-    is_whole = is_integer_dtype(dtype_of(x))
+    """Divide as TensorFlow 1 did: a quotient of integers is truncated."""
+    is_whole = evaluator.is_integer_dtype(dtype_of(x))
     return _truncated_quotient(x, y) if is_whole else ops.true_divide(x, y)
 
 
@@ -252,11 +239,11 @@ functions(
 )
 
 
-MOST_BITS = 63  # accepted by TensorFlow
+MOST_BITS = 63  # that TensorFlow accepts
 
 
 def _highest(bits: int) -> int:
-    """Return the highest number of some bits."""
+    """Return the highest unsigned number of some bits."""
     if not 0 < bits <= MOST_BITS:
         raise ValueError(f"num_bits: expected 1 to {MOST_BITS}, found {bits}")
     return int(2**bits) - 1
@@ -282,10 +269,9 @@ def fake_quantization(
     first, last = (
         ops.multiply(ops.subtract(bound, zero), scale) for bound in (lowest, highest)
     )
-    # The gradient is 1 between the bounds, and that of the bound outside of them.
-    bounded = ops.minimum(
-        ops.maximum(inputs, _straight(min, first)), _straight(max, last)
-    )
+    # The gradient is 1 between the bounds, elsewhere that of the bound.
+    bounded = ops.maximum(inputs, _straight(min, first))
+    bounded = ops.minimum(bounded, _straight(max, last))
     steps = ops.floor(ops.add(ops.divide(ops.subtract(bounded, first), scale), 0.5))
     return _straight(bounded, ops.add(ops.multiply(steps, scale), first))
 
@@ -314,7 +300,7 @@ def quantize_and_dequantize(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Value:
-    """Round to `2**num_bits` values, in a given range or in that of the numbers.
+    """Round to `2**num_bits` values, in a given range or the range of the numbers.
 
     Source: tensorflow/core/kernels/quantize_and_dequantize_op.h.
     """
@@ -344,7 +330,7 @@ def quantize_and_dequantize(
 
 
 def _of_settings(inputs: Any, min: float, max: float, **settings: Any) -> Any:
-    """Quantize between numbers, which count as float32: halves depend on it."""
+    """Quantize between numbers, rounded to float32: where halves go depends on it."""
     return fake_quantization(inputs, np.float32(min), np.float32(max), **settings)
 
 

@@ -1,11 +1,11 @@
-"""Complex numbers, as pairs of real tensors.
+"""Complex numbers as pairs of real tensors.
 
 In Keras 3.8, `keras.ops` has complex numbers only in Fourier transforms, as such pairs.
-No tensor of a rebuilt model is complex: a pair passes from function to function, as a
-list of sizes does.
+No tensor of a rebuilt model is complex: functions pass pairs on, like lists of sizes.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -21,14 +21,14 @@ PARTS = {"complex64": "float32", "complex128": "float64"}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Complex:
-    """Complex numbers by their parts, which are tensors of one shape."""
+    """Complex numbers: two tensors of one shape."""
 
     real: Any
     imag: Any
 
     @property
     def sources(self) -> tuple[Any, Any]:
-        """tuple, the tensors that they come from."""
+        """tuple, both tensors."""
         return self.real, self.imag
 
     def __repr__(self) -> str:
@@ -36,7 +36,7 @@ class Complex:
 
 
 def among(values: Iterable[Any]) -> bool:
-    """Return whether one of these values, or of the lists in them, is complex."""
+    """Return whether a value, or an item of a list, is complex."""
     return any(
         isinstance(value, Complex) or (isinstance(value, list) and among(value))
         for value in values
@@ -44,7 +44,7 @@ def among(values: Iterable[Any]) -> bool:
 
 
 def _part(value: Any, name: str) -> Any:
-    """Return a part of complex numbers; other arguments are the same for both."""
+    """Return a part of complex numbers, and other arguments unchanged."""
     if isinstance(value, list):
         return [_part(item, name) for item in value]
     if isinstance(value, Complex):
@@ -54,14 +54,15 @@ def _part(value: Any, name: str) -> Any:
 
 
 def _each(function: Function, arguments: Arguments) -> Any:
-    """Call a function that moves numbers, or adds them up, on both parts."""
-    real, imag = (
-        function(**{key: _part(value, name) for key, value in arguments.items()})
-        for name in ("real", "imag")
-    )
+    """Call a function that only moves or adds numbers on both parts."""
+    real, imag = (_of_part(name, function, arguments) for name in ("real", "imag"))
     if isinstance(real, tuple):
         return tuple(map(Complex, real, imag))
     return Complex(real, imag)
+
+
+def _of_part(name: str, function: Function, arguments: Arguments) -> Any:
+    return function(**{key: _part(value, name) for key, value in arguments.items()})
 
 
 def _with_parts(value: Any) -> tuple[Any, Any]:
@@ -89,15 +90,15 @@ def _product(function: Function, arguments: Arguments) -> Complex:
     return Complex(ops.subtract(of(a, c), of(b, d)), ops.add(of(a, d), of(b, c)))
 
 
-def _summed_products(function: Function, arguments: Arguments) -> Complex:
+def _einsum(function: Function, arguments: Arguments) -> Complex:
     """Compute einsum of two operands, one or both of them complex."""
-    if len(arguments["inputs"]) != 2:
+    equation, inputs = arguments["equation"], arguments["inputs"]
+    if len(inputs) != 2:
         raise ValueError("einsum of complex numbers takes two operands here")
-
-    def of_two(x: Any, y: Any) -> Any:
-        return function(equation=arguments["equation"], inputs=[x, y])
-
-    return _product(of_two, dict(zip("xy", arguments["inputs"], strict=True)))
+    return _product(
+        lambda x, y: function(equation=equation, inputs=[x, y]),
+        {"x": inputs[0], "y": inputs[1]},
+    )
 
 
 def _quotient(function: Function, arguments: Arguments) -> Complex:
@@ -109,7 +110,7 @@ def _quotient(function: Function, arguments: Arguments) -> Complex:
 
 
 def absolute(z: Complex) -> Any:
-    """Return absolute values; the gradient at 0 is 0, as TensorFlow's."""
+    """Return absolute values; the gradient at 0 is 0, as in TensorFlow."""
     square = ops.add(ops.square(z.real), ops.square(z.imag))
     is_zero = ops.equal(square, 0)
     length = ops.sqrt(ops.where(is_zero, ops.ones_like(square), square))
@@ -157,7 +158,7 @@ def _of_one(rule: Callable[[Complex], Any]) -> Callable[[Function, Arguments], A
 
 
 def _cast(function: Function, arguments: Arguments) -> Any:
-    """Change the dtype; TensorFlow drops the imaginary part for a real one."""
+    """Change the dtype; as in TensorFlow, a real dtype drops the imaginary part."""
     z, dtype = arguments.values()
     if dtype not in PARTS:
         return function(x=z.real, dtype=dtype)
@@ -170,13 +171,13 @@ LINEAR = {
     *("reverse", "roll", "slice", "split", "squeeze", "stack", "strided_slice"),
     *("tile", "transpose", "unstack", "zeros_like", "__operators__.getitem"),
 }
-# Name of a function in TensorFlow -> its rule for complex numbers, called with the
-# function of real tensors and the arguments by name. Others refuse complex numbers.
+# Name in TensorFlow -> the rule for complex numbers, called with the function of real
+# tensors and the arguments by name. Other functions refuse complex numbers.
 RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     **dict.fromkeys(LINEAR, _each),
     **dict.fromkeys(("math.add", "math.subtract"), _sum),
     **dict.fromkeys(("math.multiply", "linalg.matmul"), _product),
-    "linalg.einsum": _summed_products,
+    "linalg.einsum": _einsum,
     "math.divide": _quotient,
     "cast": _cast,
     "math.abs": _of_one(absolute),
@@ -188,7 +189,5 @@ RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     "math.real": _of_one(lambda z: z.real),
     "math.sqrt": _of_one(_sqrt),
     "math.square": _of_one(_square),
-    "shape": lambda function, arguments: function(
-        **{key: _part(value, "real") for key, value in arguments.items()}
-    ),
+    "shape": functools.partial(_of_part, "real"),
 }

@@ -1,9 +1,9 @@
 """Converters for the arguments of TensorFlow functions, as annotated types.
 
-A parameter annotated `axis: Axes` is an int or a tuple of ints for the type checker;
-before the call, the function `axes` turns the value from the file into one, or raises
-ValueError. A `Value` may be a tensor, a constant or a symbolic dimension; all others
-have to be known when the model is built. A value that no converter accepts is an error.
+For the type checker, a parameter `axis: Axes` is an int or a tuple of ints; before the
+call, the function `axes` converts the value in the file, or raises ValueError. A
+`Value` is a tensor, a constant or a symbolic dimension. The others must be known when
+the model is built.
 """
 
 import typing
@@ -20,7 +20,7 @@ from keras_policies.legacy.values.evaluator import array, is_tensor
 Check: TypeAlias = Callable[[Any], Any]
 
 NAMES = "bfloat16", "bool", "int16", "int32", "int64", "int8", "uint8"
-# Name of a dtype in TensorFlow's files -> name in numpy.
+# Dtype in TensorFlow's files -> dtype in numpy.
 DTYPES = {
     **{f"DT_{name.upper()}": name for name in NAMES},
     **{"DT_HALF": "float16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"},
@@ -44,7 +44,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _python(kind: str, *types: type) -> Check:
-    """Return a converter to a Python value of these types; True is not a number."""
+    """Return a converter to Python values of these types; True is not a number."""
 
     def check(value: object) -> Any:
         scalar = _scalar(value)
@@ -102,7 +102,7 @@ def lengths(value: Any) -> list[DimLike]:
 
 
 def dtype(value: object) -> str:
-    """Return the name of a dtype in numpy; TensorFlow's names are accepted."""
+    """Return a dtype's name in numpy, from that or TensorFlow's."""
     name = DTYPES.get(value, value) if isinstance(value, str) else value
     if name not in DTYPES.values():
         raise _expected("the name of a dtype of numbers", value)
@@ -126,7 +126,7 @@ def layout(value: object) -> str:
 
 
 def _value(value: object) -> Any:
-    """Return a tensor, an array or a dimension; a list of these becomes one."""
+    """Return a tensor, an array or a dimension; lists are joined."""
     if isinstance(value, str | dict | Complex) or value is None:
         raise _expected("a tensor or numbers", value)
     return array(value)
@@ -140,7 +140,7 @@ def values(value: Any) -> list[Any]:
 
 
 def pair(value: object) -> tuple[Any, Any]:
-    """Return the parts of complex numbers, as Keras takes them."""
+    """Return the parts of complex numbers, as Keras expects them."""
     if isinstance(value, np.ndarray) and np.iscomplexobj(value):
         return value.real, value.imag
     if not isinstance(value, Complex):
@@ -158,7 +158,7 @@ Pair: TypeAlias = Annotated[tuple[Any, Any], pair]  # of complex numbers
 Pairs: TypeAlias = Annotated[tuple[tuple[int, ...], ...], pairs]
 Value: TypeAlias = Annotated[Any, _value]
 Values: TypeAlias = Annotated[list[Any], values]
-# Converters of plain types; functions check `object` arguments themselves.
+# Converters of plain types; functions themselves check arguments of the type `object`.
 PLAIN: dict[Any, Check] = {
     Any: lambda value: value,
     bool: boolean,

@@ -1,6 +1,6 @@
 """Gradients, as recorded in models that compute some (forces, saliency maps).
 
-Their products, sums and shapes are ordinary ops.
+Products, sums and shapes in them are ordinary ops.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike
 from keras_policies.legacy.values.evaluator import ops
 
-# By the results of the functions, or by what they took.
+# From the results `y` or the arguments `x` of the functions.
 functions(
     "y dy",
     "SigmoidGrad: dy * (y * (1.0 - y))",
@@ -29,7 +29,7 @@ functions(
 functions(
     "dy y",
     "EluGrad: where(y < 0, dy * (y + 1.0), dy)",
-    # SELU's scale times its alpha, and its scale.
+    # SELU's scale times its alpha, and SELU's scale.
     "SeluGrad: where(y < 0, dy * (y + 1.7580993408473766), dy * 1.0507009873554805)",
 )
 functions(
@@ -44,7 +44,7 @@ functions("dy x alpha:float=0.2", "LeakyReluGrad: where(x > 0, dy, dy * alpha)")
 
 @op("BiasAddGrad")
 def bias_add(out_backprop: Value, data_format: Layout = LAST) -> Value:
-    """Return the sum over all axes but that of the channels."""
+    """Return the sum over all axes except the channels."""
     axes = [*range(computed.rank(out_backprop))]
     del axes[-1 if data_format == LAST else 1]
     return ops.sum(out_backprop, axis=axes)
@@ -77,7 +77,7 @@ functions(
 
 
 def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:
-    """Put the items of an axis to their places among zeros."""
+    """Put the items of an axis at their places among zeros."""
     before, after = np.zeros((2, computed.rank(dy)), "int32").astype(object)
     if item.step is None:
         start = item.start or 0
@@ -89,7 +89,7 @@ def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:
     places = np.arange(count)[item]
     row_of = np.full(count, len(places), "int32")
     row_of[places] = np.arange(len(places))
-    after[axis] = 1  # the row after the last is 0
+    after[axis] = 1  # a row of zeros after the last one
     return ops.take(array_shapes.pad(dy, np.stack([before, after], 1)), row_of, axis)
 
 
@@ -97,9 +97,9 @@ def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:
 def broadcast_axes(s0: Lengths, s1: Lengths) -> tuple[Value, ...]:
     """Return the axes along which each of two shapes was broadcast to the other."""
     rank = max(len(s0), len(s1))
-    one, other = ([*[1] * (rank - len(each)), *each] for each in (s0, s1))
-    # Along an axis of length 1 in both, a sum changes nothing.
+    padded = ([*[1] * (rank - len(each)), *each] for each in (s0, s1))
+    # If an axis has length 1 in both, a sum along it changes nothing.
     return tuple(
-        computed.vector([axis for axis in range(rank) if lengths[axis] == 1])
-        for lengths in (one, other)
+        computed.vector([axis for axis, length in enumerate(shape) if length == 1])
+        for shape in padded
     )

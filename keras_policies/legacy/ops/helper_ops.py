@@ -1,8 +1,8 @@
 """Helper ops of rebuilt layers, mostly for values that do not depend on an input.
 
-Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
-and a constant that a layer is called on, have no input: they are computed from a zero
-that is made of an input. NaNs of the input do not get through.
+In a Functional model, all tensors are computed from inputs. Weights in plain arithmetic
+and constants that layers are called on are computed from a zero, which is computed from
+an input without passing its NaNs on.
 """
 
 from keras_policies._common.lazy_keras import keras_internals
@@ -15,34 +15,34 @@ from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 @op("_Zero")
 def zero(x: Value) -> Value:
-    """Return a zero, float32, that is computed from a tensor."""
+    """Return a zero of float32 that is computed from a tensor."""
     return ops.cast(ops.zeros_like(ops.any(x)), "float32")
 
 
 @op("_Mask")
 def mask(x: Value) -> Value:
-    """Return the mask of a sequence; without one, all of its steps count."""
+    """Return the mask of a sequence, True for all steps if it has none."""
     mask_of_x = keras_internals.mask_of(x)
     return ops.ones_like(x[:, :, 0], dtype="bool") if mask_of_x is None else mask_of_x
 
 
 @op("_Tensor")
 def tensor(value: Value, zero: Value) -> Value:
-    """Return a tensor of the model, whatever the operand is."""
+    """Return any value as a tensor of the model."""
     value = as_tensor(value)
     if is_tensor(value):
         return value
     dtype = dtype_of(value)
-    dtype = "int32" if dtype == "int64" else dtype  # jax has none, positions are small
+    dtype = "int32" if dtype == "int64" else dtype  # jax has no int64
     join = ops.logical_or if dtype == "bool" else ops.add
     return join(ops.cast(value, dtype), ops.cast(zero, dtype))
 
 
 @op("_Assigned")
 def assigned(old: Value, new: Value) -> Value:
-    """Return the new value of a variable; the gradient is that of the variable.
+    """Return the new value of a variable, with the gradient of the variable.
 
-    TensorFlow passes no gradient through an assignment either.
+    As in TensorFlow, no gradient goes through the assignment.
     """
     if not dtype_of(new).startswith(("float", "bfloat")):
         return new
@@ -52,23 +52,20 @@ def assigned(old: Value, new: Value) -> Value:
 
 @op("_Constant")
 def constant(value: Value, beside: Value) -> Value:
-    """Return a constant as a tensor of the model that `beside` is in."""
+    """Return a constant as a tensor of the model that has the tensor `beside`."""
     return tensor(value, zero(beside))
 
 
 @op("_Sizes")
 def anchored_sizes(sizes: Lengths, zero: Value) -> Value:
-    """Return sizes; the first is read from a tensor of the model."""
+    """Return sizes, the first of which is read from a tensor of the model."""
     line = ops.broadcast_to(ops.reshape(zero, (1,)), (sizes[0],))
     return computed.vector([axis_lengths.axis_length(line, 0), *sizes[1:]])
 
 
 @op("_AskForWeight(zero; shape dtype)")
 def ask_for_weight(zero: Value, shape: tuple[int, ...], dtype: DType) -> Value:
-    """Return the input on which a PReLU returns its weight, negated.
-
-    A PReLU's alpha has any shape, and PReLU(-1) == -alpha.
-    """
+    """Return the input for which a PReLU returns its weight: PReLU(-1) == -alpha."""
     minus_one = ops.subtract(ops.cast(zero, dtype), 1)
     return ops.broadcast_to(minus_one, (1, *shape))
 

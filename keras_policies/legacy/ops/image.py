@@ -12,14 +12,9 @@ from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.converters import DType, Padding, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST, scalar_if_equal, spatial
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed
+from keras_policies.legacy.values import computed, evaluator
 from keras_policies.legacy.values.dims import Dim, DimLike
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    evaluate,
-    is_integer_dtype,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 # Rec. ITU-R BT.601-7, as in tf.image.rgb_to_grayscale.
 RGB_WEIGHTS = 0.2989, 0.587, 0.114
@@ -38,7 +33,6 @@ functions("image gamma=1 gain=1", "image.adjust_gamma: image**gamma * gain")
 
 
 def _cropped(image: Any, top: Any, left: Any, height: Any, width: Any) -> Any:
-    """Cut out a rectangle."""
     rows, columns = slice(top, top + height), slice(left, left + width)
     return computed.index(image, [..., rows, columns, slice(None)])
 
@@ -72,7 +66,7 @@ def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
 
 @op("image._with_aspect_ratio_of")
 def with_aspect_ratio_of(image: Value, size: tuple[int, ...]) -> Value:
-    """Cut out the largest part in the center whose sides relate as those of a size."""
+    """Cut out the largest centered part that has the aspect ratio of a size."""
     rows, columns = converters.integers(computed.shape(image)[-3:-1])
     sides = np.float32(columns * size[0]), np.float32(rows * size[1])
     height, width = (
@@ -101,7 +95,7 @@ def rot90(image: Value, k: int = 1) -> Value:
 
 @op("image.adjust_contrast AdjustContrastv2")
 def adjust_contrast(images: Value, contrast_factor: Value) -> Value:
-    """Scale the distance from each channel's mean."""
+    """Scale the distance to the mean of each channel."""
     mean = ops.mean(images, axis=(-3, -2), keepdims=True)
     return ops.add(ops.multiply(ops.subtract(images, mean), contrast_factor), mean)
 
@@ -112,7 +106,7 @@ def convert_image_dtype(image: Value, dtype: DType, saturate: bool = False) -> V
     if "int" in dtype:
         raise ValueError(f"dtype: expected a floating dtype, found {dtype!r}")
     cast = ops.cast(image, dtype)
-    if not is_integer_dtype(dtype_of(image)):
+    if not evaluator.is_integer_dtype(dtype_of(image)):
         return cast
     return ops.multiply(cast, 1 / np.iinfo(dtype_of(image)).max)
 
@@ -135,20 +129,18 @@ def rgb_to_grayscale(images: Value) -> Value:
     return ops.sum(ops.multiply(images, weights), axis=-1, keepdims=True)
 
 
-def _with_hsv(images: Any, change: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
-    """Return images whose hue, saturation and value are changed."""
-    if is_integer_dtype(dtype_of(images)):
+def _with_hsv(images: Any, change: Callable[..., Sequence[Any]]) -> Any:
+    """Return images with another hue, saturation and value."""
+    if evaluator.is_integer_dtype(dtype_of(images)):
         raise ValueError("images: expected a floating dtype")
     parts = ops.split(evaluate(TO_HSV, images, data_format=LAST), 3, axis=-1)
-    changed = ops.concatenate([*change(parts)], axis=-1)
+    changed = ops.concatenate([*change(*parts)], axis=-1)
     return evaluate(TO_RGB, changed, data_format=LAST)
 
 
 def _with_hue(image: Any, delta: Any) -> Any:
     """Turn the hue, whose circle is 1 long."""
-    return _with_hsv(
-        image, lambda hsv: (ops.mod(ops.add(hsv[0], delta), 1.0), *hsv[1:])
-    )
+    return _with_hsv(image, lambda h, s, v: (ops.mod(ops.add(h, delta), 1.0), s, v))
 
 
 functions(
@@ -164,9 +156,8 @@ functions("image delta", (_with_hue, "image.adjust_hue AdjustHue"))
 def adjust_saturation(image: Value, saturation_factor: Value) -> Value:
     """Multiply the saturation, up to 1."""
 
-    def change(hsv: Sequence[Any]) -> Sequence[Any]:
-        scaled = ops.multiply(hsv[1], saturation_factor)
-        return hsv[0], ops.clip(scaled, 0.0, 1.0), hsv[2]
+    def change(h: Any, s: Any, v: Any) -> Sequence[Any]:
+        return h, ops.clip(ops.multiply(s, saturation_factor), 0.0, 1.0), v
 
     return _with_hsv(image, change)
 
@@ -179,8 +170,8 @@ def _weights(
 ) -> tuple[Any, Any]:
     """Return the weights of pixels for `count` positions, and which are inside.
 
-    `first` and `last` say where a crop begins and ends, as shares of the axis. The
-    shapes are `(boxes, count, length)` and `(boxes, count)`.
+    A crop is from `first` to `last`, as shares of the axis. The shapes of the results
+    are `(boxes, count, length)` and `(boxes, count)`.
     """
     end = ops.cast(length - 1, "float32") if isinstance(length, Dim) else length - 1.0
     share = ops.cast(computed.arange(0, count), "float32")
@@ -205,23 +196,19 @@ def crop_and_resize(
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Value:
-    """Return the part of an image in each box, in one size."""
+    """Return the part of an image in each box, all in one size."""
     if method not in METHODS:
         raise ValueError(f"method: expected one of {METHODS}, found {method!r}")
-    edges = (computed.index(boxes, [slice(None), side]) for side in range(4))
-    top, left, bottom, right = edges
+    top, left, bottom, right = ops.unstack(boxes, 4, axis=1)
     height, width = computed.shape(image)[1:3]
     rows, is_row = _weights(top, bottom, height, crop_size[0], method)
     columns, is_column = _weights(left, right, width, crop_size[1], method)
     images = ops.take(ops.cast(image, "float32"), box_indices, axis=0)
     crops = ops.matmul(ops.expand_dims(columns, 1), images)
     crops = ops.matmul(ops.expand_dims(rows, 1), ops.swapaxes(crops, 1, 2))
-    is_inside = ops.logical_and(
-        ops.expand_dims(is_row, -1), ops.expand_dims(is_column, -2)
-    )
-    return ops.where(
-        ops.expand_dims(is_inside, -1), ops.swapaxes(crops, 1, 2), extrapolation_value
-    )
+    is_row, is_column = ops.expand_dims(is_row, -1), ops.expand_dims(is_column, -2)
+    is_inside = ops.expand_dims(ops.logical_and(is_row, is_column), -1)
+    return ops.where(is_inside, ops.swapaxes(crops, 1, 2), extrapolation_value)
 
 
 @op(
@@ -239,8 +226,8 @@ def extract_patches(
 ) -> Value:
     """Return the patch around each position as its channels, row by row.
 
-    This is a convolution with one filter for each item of a patch, like
-    `ops.image.extract_patches`, which does not take pairs of strides in Keras 3.8.
+    This is a convolution with one filter for each item of a patch, as in
+    `ops.image.extract_patches`, which does not accept pairs of strides in Keras 3.8.
     """
     rows, columns = spatial(sizes, 2, LAST)
     channels = converters.integer(computed.shape(images)[-1])

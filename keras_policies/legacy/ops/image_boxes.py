@@ -1,4 +1,4 @@
-"""`tf.image`: a known number of the best among overlapping boxes.
+"""`tf.image`: non-maximum suppression, with a known number of boxes.
 
 Each round takes the best remaining box, and drops those that overlap it. Source:
 tensorflow/core/kernels/image/non_max_suppression_op.cc.
@@ -20,7 +20,7 @@ LOWEST = np.float32(np.finfo("float32").min)  # the score of a dropped box
 
 
 def _edges(boxes: Any) -> tuple[Any, ...]:
-    """Return top, left, bottom and right; a box may be given by any two corners."""
+    """Return top, left, bottom and right of boxes, given by any two corners."""
     top, left, bottom, right = (computed.index(boxes, [..., side]) for side in range(4))
     low = ops.minimum(top, bottom), ops.minimum(left, right)
     return *low, ops.maximum(top, bottom), ops.maximum(left, right)
@@ -32,7 +32,7 @@ def _area(top: Any, left: Any, bottom: Any, right: Any) -> Any:
 
 
 def _common(one: tuple[Any, ...], other: tuple[Any, ...]) -> Any:
-    """Return the area that boxes share."""
+    """Return the area of the intersection of boxes."""
     first = (ops.maximum(a, b) for a, b in zip(one[:2], other[:2], strict=True))
     last = (ops.minimum(a, b) for a, b in zip(one[2:], other[2:], strict=True))
     return _area(*first, *last)
@@ -41,7 +41,7 @@ def _common(one: tuple[Any, ...], other: tuple[Any, ...]) -> Any:
 def _chosen(
     boxes: Any, scores: Any, count: int, overlap: Value, threshold: Value
 ) -> tuple[Any, Any, Any]:
-    """Return positions, scores and boxes of the chosen, from `(..., boxes)`.
+    """Return the positions, scores and boxes of the chosen ones.
 
     The score is `LOWEST` where no box was left.
     """
@@ -61,9 +61,8 @@ def _chosen(
         )
         common = _common(edges, best_edges)
         union = ops.subtract(ops.add(areas, _area(*best_edges)), common)
-        is_out = ops.logical_or(
-            is_best, ops.greater(common, ops.multiply(union, overlap))
-        )
+        is_covered = ops.greater(common, ops.multiply(union, overlap))
+        is_out = ops.logical_or(is_best, is_covered)
         positions.append(best)
         values.append(ops.max(remaining, axis=-1))
         picked = ops.where(ops.expand_dims(is_best, -1), boxes, 0.0)
@@ -91,9 +90,9 @@ def non_max_suppression(
     soft_nms_sigma: float = 0.0,
     pad_to_max_output_size: bool = False,
 ) -> tuple[Value, ...]:
-    """Return positions and scores of the chosen, filled up with 0, and their number."""
+    """Return the positions and scores of boxes, padded with 0, and their number."""
     if not pad_to_max_output_size:
-        raise ValueError("how many boxes are chosen depends on the data: pad them")
+        raise ValueError("the number of boxes depends on the data: pad them")
     if soft_nms_sigma:
         raise ValueError(f"soft_nms_sigma: expected 0, found {soft_nms_sigma}")
     thresholds = iou_threshold, score_threshold
@@ -106,15 +105,11 @@ def non_max_suppression(
     )
 
 
-def _without_scores(*args: Any, **settings: Any) -> tuple[Value, ...]:
-    return non_max_suppression(*args, **settings)[::2]
-
-
 functions(
     "boxes scores max_output_size:int iou_threshold score_threshold "
     "pad_to_max_output_size:bool=False",
     (
-        _without_scores,
+        lambda *args, **settings: non_max_suppression(*args, **settings)[::2],
         "NonMaxSuppressionV4(boxes scores max_output_size iou_threshold "
         "score_threshold; pad_to_max_output_size; selected_indices valid_outputs)",
     ),
@@ -138,10 +133,8 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
 ) -> tuple[Value, ...]:
     """Return boxes, scores and classes of the best of all classes, and their number."""
-    classes, count = (
-        converters.integer(computed.shape(scores)[-1]),
-        max_output_size_per_class,
-    )
+    classes = converters.integer(computed.shape(scores)[-1])
+    count = max_output_size_per_class
     boxes, by_class = ops.swapaxes(boxes, 1, 2), ops.swapaxes(scores, 1, 2)
     thresholds = iou_threshold, score_threshold
     _, values, rows = _chosen(boxes, by_class, count, *thresholds)

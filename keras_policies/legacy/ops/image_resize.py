@@ -1,6 +1,6 @@
-"""`tf.image`: resizing, as a product with a matrix of weights for rows and columns.
+"""`tf.image`: resizing, as products with matrices of weights for rows and columns.
 
-The backends of Keras agree with TensorFlow only on bilinear resizing. Source:
+Keras's backends agree with TensorFlow only about bilinear resizing. Source:
 tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,sampling_kernels}.
 """
 
@@ -39,7 +39,7 @@ def _lanczos(radius: float) -> str:
     return f"where(d < {radius}, {' * '.join(sincs)}, 0.0)"
 
 
-# Method -> the weight of a pixel by `d`, its distance in pixels.
+# Method -> the weight of a pixel at the distance `d`, in pixels.
 KERNELS = {
     "bilinear": "maximum(1.0 - d, 0.0)",
     "bicubic": _cubic(0, 1 / 2),  # of Keys
@@ -49,7 +49,7 @@ KERNELS = {
     "gaussian": "where(d < 1.5, exp(square(d) * -2.0), 0.0)",
 }
 METHODS = "nearest", "area", *KERNELS
-# "bicubic", where the centers of pixels are not half a pixel from their edges.
+# "bicubic" for pixels whose centers are not half a pixel from their edges.
 OLD_CUBIC = _cubic(0, 3 / 4)
 TABLE_SIZE = 1024  # positions in a pixel for which TensorFlow tabulates weights
 
@@ -59,7 +59,7 @@ def _weight(kernel: str, distance: Any) -> Any:
 
 
 def _dtype(*lengths: DimLike) -> str:
-    """Return the dtype to compute positions in: nodes are computed in float32."""
+    """Return the dtype of positions; nodes are computed in float32."""
     return "float32" if any(map(has_dims, lengths)) else "float64"
 
 
@@ -94,9 +94,9 @@ class Centers:
         return ops.divide(_float(length), _float(wanted))
 
     def nearest(self, length: DimLike, wanted: DimLike) -> Any:
-        """Return the indices of the pixels nearest to these positions.
+        """Return the indices of the pixels nearest to the positions.
 
-        TensorFlow rounds half up with either setting, and otherwise down.
+        TensorFlow rounds half up if either setting is on, otherwise down.
         """
         half = 0.5 if self.align_corners or self.half_pixels else 0.0
         at = ops.floor(ops.add(self.positions(length, wanted), half + 1e-9))
@@ -107,7 +107,7 @@ class Centers:
 def _rounded(length: Any, wanted: Any) -> Any:
     """Return positions as TensorFlow rounds them.
 
-    At the edge of the Gaussian kernel, which does not end in 0, they decide.
+    This matters at the edge of the Gaussian kernel, which is not 0.
     """
     scale = np.float32(wanted) / np.float32(length)
     numbers = np.arange(wanted, dtype="float32")[:, None]
@@ -115,7 +115,7 @@ def _rounded(length: Any, wanted: Any) -> Any:
 
 
 def _area(length: DimLike, wanted: DimLike, centers: Centers) -> Any:
-    """Return how much of each pixel is below an output pixel; the last one goes on."""
+    """Return the overlap of pixels and output pixels; the last pixel has no end."""
     dtype = _dtype(length, wanted)
     ends = ops.multiply(_numbers(wanted + 1, dtype), centers.step(length, wanted))
     start, stop = (
@@ -131,7 +131,7 @@ def _area(length: DimLike, wanted: DimLike, centers: Centers) -> Any:
 def _old_cubic(distance: Any, pixels: Any, length: DimLike) -> Any:
     """Return weights; pixels beyond an edge count as the pixel at the edge.
 
-    A position is at least 0, and before `length`.
+    Positions are between 0 and `length`.
     """
     before, at, after, second = (
         _weight(OLD_CUBIC, ops.add(distance, n)) for n in (1.0, 0.0, -1.0, -2.0)
@@ -145,7 +145,7 @@ def _old_cubic(distance: Any, pixels: Any, length: DimLike) -> Any:
 def _matrix(
     length: DimLike, wanted: DimLike, method: str, centers: Centers, *, antialias: bool
 ) -> Any:
-    """Return the weights of input pixels for each output pixel: `(wanted, length)`."""
+    """Return the weights of input pixels for output pixels, `(wanted, length)`."""
     if method == "area":
         weights = _area(length, wanted, centers)
     else:
@@ -183,7 +183,7 @@ def _resized(
     *,
     antialias: bool,
 ) -> Any:
-    """Return resized images; all methods but `"nearest"` return float32."""
+    """Return resized images, in float32 unless the method is `"nearest"`."""
     if method not in METHODS:
         raise ValueError(f"method: expected one of {METHODS}, found {method!r}")
     pairs = zip((-3, -2), computed.shape(images)[-3:-1], size, strict=True)
@@ -217,7 +217,7 @@ def resize(
     return _resized(images, size, method.lower(), Centers(), antialias=antialias)
 
 
-# Kernels by their names in graphs.
+# Name of a kernel in graphs -> method.
 KERNEL_TYPES = {"triangle": "bilinear", "keyscubic": "bicubic"}
 
 
@@ -230,7 +230,7 @@ def scale_and_translate(
     kernel_type: str = "lanczos3",
     antialias: bool = True,
 ) -> Value:
-    """Resize by a kernel: `tf.image.resize` moves nothing."""
+    """Resize with a kernel; `tf.image.resize` does not translate."""
     lengths = converters.integers(computed.shape(images)[-3:-1])
     expected = np.divide(size, lengths)
     if np.any(translation) or not np.allclose(np.asarray(scale), expected, 1e-5):
@@ -246,7 +246,7 @@ def _resized_by_1(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Any:
-    """Resize as TensorFlow 1."""
+    """Resize as TensorFlow 1 did."""
     centers = Centers(align_corners, half_pixel_centers)
     return _resized(images, size, method, centers, antialias=False)
 

@@ -6,13 +6,10 @@ from typing import Any
 import numpy as np
 
 from keras_policies._common.lazy_keras import keras
-from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions)
-    array_indexing,
-    array_shapes,
+from keras_policies.legacy.ops import (  # noqa: F401 (each registers its functions)
     array_values,
     image_resize,
     math_elementwise,
-    math_reductions,
     nn,
     nn_convolutions,
 )
@@ -34,7 +31,7 @@ LAST = "channels_last"
 
 
 def _batch_flatten(x: Any) -> Any:
-    """Reshape to two axes, of which the first is the batch."""
+    """Merge all axes but the first."""
     batch, *lengths = computed.shape(x)
     return computed.reshape(x, [batch, math.prod(lengths)])
 
@@ -42,7 +39,7 @@ def _batch_flatten(x: Any) -> Any:
 functions(
     "x",
     (_batch_flatten, "keras.backend.batch_flatten"),
-    # Keras 3 uses another slope.
+    # `ops.hard_sigmoid` has another slope.
     "keras.backend.hard_sigmoid: clip(x * 0.2 + 0.5, 0.0, 1.0)",
     (lambda x: tuple(np.shape(x)), "keras.backend.int_shape"),
     (computed.rank, "keras.backend.ndim"),
@@ -101,7 +98,7 @@ def arange(
 def relu(
     x: Value, alpha: float = 0, max_value: float | None = None, threshold: float = 0
 ) -> Value:
-    """Return `x` where it is above the threshold, up to a maximum."""
+    """Return `x` above a threshold and up to a maximum."""
     if (alpha, max_value, threshold) == (0, None, 0):
         return ops.relu(x)
     layer = keras.layers.ReLU(max_value, alpha, threshold, dtype=dtype_of(x))
@@ -110,7 +107,7 @@ def relu(
 
 @op("keras.backend.batch_dot")
 def batch_dot(x: Value, y: Value, axes: Axes | None = None) -> Value:
-    """Return a product of each example by itself."""
+    """Return the product of each example by itself."""
     ranks = computed.rank(x), computed.rank(y)
     if axes is None:
         axes = (ranks[0] - 1, max(ranks[1] - 2, 1))
@@ -147,7 +144,7 @@ def spatial_2d_padding(
 
 @op("keras.backend.temporal_padding")
 def temporal_padding(x: Value, padding: tuple[int, ...] = (1, 1)) -> Value:
-    """Pad the axis of time with zeros."""
+    """Pad the time axis with zeros."""
     return pad(x, ((0, 0), (padding[0], padding[1]), (0, 0)))
 
 
@@ -169,14 +166,14 @@ def pool2d(
 def dropout(
     x: Value, level: float, noise_shape: object = None, seed: object = None
 ) -> Value:
-    """Drop a share of the values, always: a Lambda layer knows no training."""
+    """Drop a share of the values, even in inference: Lambdas have no `training`."""
     if noise_shape is not None:
         raise ValueError("noise_shape: expected None")
     return call_layer(keras.layers.Dropout(level), x, training=True)
 
 
-# Names of parameters here and in TensorFlow -> functions, each by its name there, which
-# ends in the one here unless that comes first.
+# Parameters here and their names in TensorFlow -> functions there. Their last names are
+# the same here (without `reduce_`), unless another name comes first.
 OTHERS = {
     "": "cast ones zeros math.cumprod math.cumsum math.l2_normalize nn.selu "
     "nn.softsign math.abs math.cos math.equal math.exp math.greater math.greater_equal "

@@ -1,4 +1,4 @@
-"""`tf.linalg`: products of matrices, their parts, and norms."""
+"""`tf.linalg`: products of matrices, their parts, norms, and linear equations."""
 
 import math
 import string
@@ -48,14 +48,14 @@ def sparse_matmul(
     adjoint_a: bool = False,
     adjoint_b: bool = False,
 ) -> Value:
-    """Return the product of a matrix with these values, else zeros, and a matrix."""
+    """Return the product of a sparse matrix with a matrix."""
     a = scatter_nd(indices, values, shape)
     return matmul(a, b, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
 
 
 @op("linalg.tensordot tensordot")
 def tensordot(a: Value, b: Value, axes: Any) -> Value:
-    """Return the product along pairs of axes, or along a number of axes."""
+    """Return the product along pairs of axes, or along a count of axes."""
     if np.ndim(axes) == 0:
         count, most = converters.integer(axes), computed.rank(a)
         if count > most:
@@ -67,7 +67,7 @@ def tensordot(a: Value, b: Value, axes: Any) -> Value:
 
 @op("linalg.einsum einsum Einsum(*inputs; equation)")
 def einsum(equation: str, inputs: Values | None = None) -> Value:
-    """Return a sum of products; TFOpLambda layers do not record its inputs."""
+    """Return a sum of products; TFOpLambda layers do not record the inputs."""
     if inputs is None:
         raise ValueError("tf.keras did not record the tensors it was called on")
     # Keras requires small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
@@ -88,7 +88,7 @@ def diag(
     num_cols: int = -1,
     padding_value: float = 0,
 ) -> Value:
-    """Return square matrices with these main diagonals."""
+    """Return square matrices with given main diagonals."""
     if (k, num_rows, num_cols, padding_value) != (0, -1, -1, 0):
         raise ValueError(f"k: expected the main diagonal, found {k}")
     identity = eye(computed.shape(diagonal)[-1], dtype=dtype_of(diagonal))
@@ -118,7 +118,7 @@ def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
 
 @op("linalg.tensor_diag Diag")
 def tensor_diag(diagonal: Value) -> Value:
-    """Return a tensor of twice the rank that is 0 off its diagonal."""
+    """Return a tensor of twice the rank that is 0 outside its diagonal."""
     lengths = [*computed.shape(diagonal)]
     flat = diag(computed.reshape(diagonal, [-1]))
     return computed.reshape(flat, lengths + lengths)
@@ -128,15 +128,13 @@ def tensor_diag(diagonal: Value) -> Value:
 def tensor_diag_part(input: Value) -> Value:
     """Undo `tensor_diag`."""
     lengths = computed.shape(input)[: computed.rank(input) // 2]
-    count = math.prod(lengths)
-    return computed.reshape(
-        ops.diagonal(computed.reshape(input, [count, count])), lengths
-    )
+    matrix = computed.reshape(input, [math.prod(lengths)] * 2)
+    return computed.reshape(ops.diagonal(matrix), lengths)
 
 
 @op("linalg.band_part MatrixBandPart")
 def band_part(input: Value, num_lower: int, num_upper: int) -> Value:
-    """Set to 0 all but some diagonals; a negative number keeps all on its side."""
+    """Keep some diagonals, and set the rest to 0; -1 keeps all on that side."""
     if num_lower >= 0:
         input = ops.triu(input, -num_lower)
     return ops.tril(input, num_upper) if num_upper >= 0 else input
@@ -179,7 +177,7 @@ def norm(
 def normalize(
     tensor: Value, ord: object = "euclidean", axis: Axes | None = None
 ) -> tuple[Value, Value]:
-    """Return vectors of length 1, and the lengths they had."""
+    """Return vectors of length 1, and their former lengths."""
     length = norm(tensor, ord, axis, keepdims=True)
     return ops.divide(tensor, length), length
 
@@ -188,13 +186,13 @@ def normalize(
 def slogdet(input: Value) -> tuple[Value, Value]:
     """Return the signs of determinants, and the logarithms of their absolute values."""
     sign, logarithm = ops.slogdet(input)
-    # Keras infers the shape () for the signs of a batch.
+    # For a batch, Keras infers the wrong shape () of the signs.
     return ops.multiply(sign, ops.ones_like(logarithm)), logarithm
 
 
 @op("linalg.solve MatrixSolve")
 def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
-    """Return `x` with `matrix · x = rhs`."""
+    """Solve `matrix · x = rhs`."""
     matrix = _swapped(matrix) if adjoint else matrix
     return evaluate("linalg.solve", matrix, rhs)
 
@@ -203,7 +201,7 @@ def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
 def triangular_solve(
     matrix: Value, rhs: Value, lower: bool = True, adjoint: bool = False
 ) -> Value:
-    """Do the same with one triangle of the matrix."""
+    """Solve the same with one triangle of the matrix."""
     matrix = ops.tril(matrix) if lower else ops.triu(matrix)
     return solve(matrix, rhs, adjoint)
 
@@ -216,7 +214,7 @@ functions("x", "linalg.trace: trace(x, axis1=-2, axis2=-1)")
 functions(
     "a b",
     "linalg.matvec: squeeze(matmul(a, expand_dims(b, -1)), -1)",
-    # `ops.cross` differs on torch.
+    # `ops.cross` computes something else on torch.
     "linalg.cross Cross: roll(a, -1, axis=-1) * roll(b, -2, axis=-1)"
     " - roll(b, -1, axis=-1) * roll(a, -2, axis=-1)",
 )

@@ -1,4 +1,4 @@
-"""`tf.math`: reductions along axes and of segments, counts and positions."""
+"""`tf.math`: reductions along axes and of segments, counts, and positions."""
 
 import functools
 from collections.abc import Callable
@@ -21,11 +21,10 @@ from keras_policies.legacy.values.evaluator import (
 )
 
 ALONG_AXES = "(input_tensor axis; keepdims=keep_dims)"
-DIM = {"dim": "axis"}
 
 
 def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    if axis == ():  # over no axis: TensorFlow changes nothing
+    if axis == ():  # as in TensorFlow, nothing changes
         return x
     is_one = name == "logsumexp" and isinstance(axis, int)
     along = [axis] if is_one else axis  # Keras 3.8 does not accept an int there
@@ -67,11 +66,12 @@ functions(  # in int32, the dtype in which every backend can count
 functions("value", "math.zero_fraction: mean(cast(value == 0, 'float32'))")
 
 
-@op("math.l2_normalize nn.l2_normalize linalg.l2_normalize", renamed=DIM)
-def l2_normalize(x: Value, axis: Axes | None = None, epsilon: float = 1e-12) -> Value:
-    """Return `x · rsqrt(max(Σx², epsilon))`."""
-    total = ops.sum(ops.square(x), axis=axis, keepdims=True)
-    return ops.multiply(x, ops.rsqrt(ops.maximum(total, epsilon)))
+functions(
+    "x axis:Axes=None epsilon:float=1e-12",
+    "math.l2_normalize nn.l2_normalize linalg.l2_normalize: "
+    "x * rsqrt(maximum(sum(square(x), axis=axis, keepdims=True), epsilon))",
+    renamed={"dim": "axis"},
+)
 
 
 def _cumulated(
@@ -85,7 +85,7 @@ def _cumulated(
 
 
 def _moved_by_one(x: Any, axis: int, first: int) -> Any:
-    """Return a value whose items along an axis come one later, after a number."""
+    """Shift the items along an axis by one position, and put a number first."""
     axis %= computed.rank(x)
     before = [slice(None)] * axis
     number = np.asarray(first, dtype_of(x))
@@ -96,7 +96,7 @@ def _moved_by_one(x: Any, axis: int, first: int) -> Any:
 
 def _extreme(name: str, x: Any, axis: int = 0, output_type: str = "int64") -> Any:
     at = evaluate(name, x, axis=axis)
-    # int64, the default, stands for the backend's own integers.
+    # int64, the default, means the backend's own integers.
     return at if output_type == "int64" else ops.cast(at, output_type)
 
 
@@ -120,19 +120,19 @@ functions("targets predictions k:int", "math.in_top_k: in_top_k")
     "targets; k)"
 )
 def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
-    """Return what `in_top_k` does: TensorFlow 2 swapped the first two."""
+    """Call `in_top_k`: TensorFlow 2 swapped the first two arguments."""
     return ops.in_top_k(targets, predictions, k)
 
 
 def descending(x: Any, axis: int = -1) -> Any:
-    """Return the positions that sort from the largest on, equals in their order."""
-    is_integer = is_integer_dtype(dtype_of(x))  # some have no negative
+    """Return the positions that sort in descending order, equal ones stably."""
+    is_integer = is_integer_dtype(dtype_of(x))  # unsigned ones have no negative
     turned = ops.bitwise_invert(x) if is_integer else ops.negative(x)
     return ops.cast(ops.argsort(turned, axis=axis), "int32")
 
 
 class TopK(NamedTuple):
-    """The result of `top_k`; the code of models reads its fields."""
+    """The result of `top_k`, whose fields the code of models reads."""
 
     values: Any
     indices: Any
@@ -144,8 +144,8 @@ def top_k(
 ) -> TopK:
     """Return the largest values of the last axis, and their positions.
 
-    The first of equal values are taken. On torch, `ops.top_k` takes any of them: there
-    the whole axis is sorted, which takes about a hundred times as long.
+    The first of equal values are taken. `ops.top_k` of torch takes any of them, so the
+    whole axis is sorted there, which takes about a hundred times as long.
     """
     if is_tensor(input) and keras.backend.backend() != "torch":
         return TopK(*ops.top_k(input, k, sorted=sorted))
@@ -154,19 +154,19 @@ def top_k(
 
 
 def _lines(data: Any, segment_ids: Any) -> tuple[Any, Any]:
-    """Return items and segments as one axis: the segments may have several."""
+    """Merge the axes of the segments, and those axes of the data."""
     axes = computed.rank(segment_ids)
     if axes > 1:
         data = computed.reshape(data, [-1, *computed.shape(data)[axes:]])
         segment_ids = computed.reshape(segment_ids, [-1])
-    if is_tensor(segment_ids) and not is_tensor(data):  # Keras looks at `data` alone
+    if is_tensor(segment_ids) and not is_tensor(data):  # Keras only checks `data`
         every = ops.subtract(ops.cumsum(ops.ones_like(segment_ids)), 1)
         data = ops.take(data, every, axis=0)
     return data, segment_ids
 
 
 def _membership(segment_ids: Any, num_segments: DimLike) -> Any:
-    """Return which items are in which segment: `(segments, items)`."""
+    """Return which items are in which segment, `(segments, items)`."""
     numbers = ops.expand_dims(computed.arange(0, num_segments), -1)
     return ops.equal(numbers, ops.expand_dims(ops.cast(segment_ids, "int32"), 0))
 
@@ -192,17 +192,12 @@ def _segment_sum(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
     return computed.reshape(sums, [num_segments, *rest])
 
 
-def _segment_prod(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
-    apart = _apart(*_lines(data, segment_ids), num_segments, 1)
-    return ops.prod(apart, axis=1)
-
-
 def _segment_max(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
-    """Return the largest of each segment, of an empty one the lowest number."""
+    """Return the maximum of each segment; an empty one has the dtype's lowest value."""
     data, segment_ids = _lines(data, segment_ids)
     dtype = dtype_of(data)
     lowest = (ml_dtypes.finfo if "float" in dtype else np.iinfo)(dtype).min
-    is_other = is_integer_dtype(dtype) and dtype != "int32"  # torch gives others 0
+    is_other = is_integer_dtype(dtype) and dtype != "int32"  # torch returns 0 for it
     if isinstance(num_segments, Dim) or is_other:
         return ops.max(_apart(data, segment_ids, num_segments, lowest), axis=1)
     largest = ops.segment_max(data, segment_ids, num_segments=num_segments)
@@ -210,24 +205,24 @@ def _segment_max(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
 
 
 def _segment_min(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
-    """Return the smallest of each segment, of an empty one the highest number."""
+    """Return the minimum of each segment; an empty one has the highest value."""
     # -1 - x of the lowest integer is the highest; its negative would not fit.
     turn = -1 if is_integer_dtype(dtype_of(data)) else 0
     turned = _segment_max(ops.subtract(turn, data), segment_ids, num_segments)
     return ops.subtract(turn, turned)
 
 
-# Name of a reduction -> its function of segments in any order.
+# Reduction -> its function of segments in any order.
 SEGMENTS: dict[str, Callable[..., Any]] = {
     "max": _segment_max,
     "min": _segment_min,
-    "prod": _segment_prod,
+    "prod": lambda data, ids, n: ops.prod(_apart(*_lines(data, ids), n, 1), axis=1),
     "sum": _segment_sum,
 }
 
 
 def _sorted(name: str, data: Any, segment_ids: tuple[int, ...]) -> Any:
-    """Reduce segments that are numbered in order, which are known."""
+    """Reduce known segments that are numbered in order."""
     ids = np.asarray(segment_ids, "int32")
     counts = np.bincount(ids)
     counts = counts.reshape(-1, *[1] * (computed.rank(data) - 1))
@@ -273,7 +268,7 @@ def dense_bincount(
 def bincount_node(
     arr: Value, size: Length, weights: Value, dtype: DType = "float32"
 ) -> Value:
-    """Do the same for all rows together."""
+    """Call `dense_bincount` for all rows together."""
     if 0 not in computed.shape(weights):
         weights = computed.reshape(weights, [-1])
     return dense_bincount(computed.reshape(arr, [-1]), size, weights, dtype=dtype)
@@ -290,11 +285,11 @@ def bincount(
     axis: int | None = None,
     binary_output: bool = False,
 ) -> Value:
-    """Count numbers; how many there can be has to be known."""
+    """Count numbers; the size of the result must be known."""
     if minlength is None or minlength != maxlength:
         raise ValueError(
-            "the largest number decides on the size: pass minlength and "
-            "maxlength that are equal"
+            "the largest number determines the size: pass minlength and maxlength "
+            "that are equal"
         )
     if weights is None:
         weights = np.zeros(0, dtype)
@@ -304,11 +299,11 @@ def bincount(
     return dense_bincount(arr, maxlength, weights, binary_output, dtype)
 
 
-@op("Bucketize(input; boundaries)")
-def bucketize(input: Value, boundaries: Value) -> Value:
-    """Return how many of the boundaries each number has reached."""
-    number = ops.expand_dims(ops.cast(input, "float32"), -1)
-    return ops.sum(ops.cast(ops.greater_equal(number, boundaries), "int32"), axis=-1)
+functions(
+    "input boundaries",
+    "Bucketize(input; boundaries): sum(cast("
+    "expand_dims(cast(input, 'float32'), -1) >= boundaries, 'int32'), axis=-1)",
+)
 
 
 def _nth(input: Any, n: Any, reverse: bool = False) -> Any:

@@ -75,14 +75,14 @@ def silu(features: Value, beta: float = 1.0) -> Value:
 
 @op("SoftmaxCrossEntropyWithLogits(features labels;; loss backprop)")
 def cross_entropy_node(features: Value, labels: Value) -> tuple[Value, ...]:
-    """Return the cross entropy of classes, and its gradient by the features."""
+    """Return the cross entropy, and its gradient with respect to the features."""
     loss = ops.negative(ops.sum(ops.multiply(labels, ops.log_softmax(features)), -1))
     return loss, ops.subtract(ops.softmax(features), labels)
 
 
 @op("SparseSoftmaxCrossEntropyWithLogits(features labels;; loss backprop)")
 def sparse_cross_entropy_node(features: Value, labels: Value) -> tuple[Value, ...]:
-    """Do the same for numbers of classes."""
+    """Return the same for class numbers."""
     labels = one_hot(labels, computed.shape(features)[-1], dtype=dtype_of(features))
     return cross_entropy_node(features, labels)
 
@@ -102,7 +102,7 @@ functions(
 
 @op("nn.embedding_lookup", v1=True)
 def embedding_lookup(params: Value, ids: Value, max_norm: object = None) -> Value:
-    """Take the rows at these positions."""
+    """Take rows by position."""
     if max_norm is not None:
         raise ValueError(f"max_norm: expected None, found {max_norm!r}")
     return gather(params, ids, axis=0)
@@ -119,10 +119,10 @@ def fused_batch_norm(
     data_format: Layout = "channels_last",
     is_training: bool = True,
 ) -> tuple[Value, ...]:
-    """Return the normalized `x`, then the mean and the variance.
+    """Return the normalized `x`, the mean and the variance; in training, only `x`.
 
-    In training, the batch gives mean and variance, and only `x` is returned. The kernel
-    computes in float32, the dtype of all operands except `x`.
+    In training, mean and variance are those of the batch. The kernel computes in
+    float32, the dtype of all operands except `x`.
     """
     rank = computed.rank(x)
     axis = rank - 1 if data_format == "channels_last" else 1
@@ -139,7 +139,7 @@ def fused_batch_norm(
     return (outputs,) if is_training else (outputs, mean, variance)
 
 
-functions(  # the node has another default, and files leave defaults out
+functions(  # the op has another default, and files omit defaults
     "x scale offset mean variance epsilon:float=0.0001 "
     "data_format:Layout='channels_last' is_training:bool=True",
     (
@@ -158,7 +158,7 @@ def local_response_normalization(
     alpha: float = 1.0,
     beta: float = 0.5,
 ) -> Value:
-    """Divide by a power of the sum of squares of channels that are near."""
+    """Divide by a power of the sum of squares of nearby channels."""
     number = computed.arange(0, computed.shape(input)[-1])
     distance = ops.abs(ops.subtract(ops.expand_dims(number, -1), number))
     is_near = ops.cast(ops.less_equal(distance, depth_radius), dtype_of(input))

@@ -1,4 +1,4 @@
-"""`tf.nn`: convolutions, pooling, and other functions of images and sequences."""
+"""`tf.nn`: convolutions, pooling and other functions of images and sequences."""
 
 import functools
 import itertools
@@ -11,24 +11,11 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.converters import (
-    Axes,
-    DType,
-    Layout,
-    Lengths,
-    Padding,
-    Value,
-)
+from keras_policies.legacy.ops.converters import Axes, Layout, Lengths, Padding, Value
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values import computed, dims, evaluator
 from keras_policies.legacy.values.dims import DimLike
-from keras_policies.legacy.values.evaluator import (
-    call_layer,
-    dtype_of,
-    evaluate,
-    has_dims,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
 
 LAST = "channels_last"
 SETTINGS = (
@@ -49,7 +36,7 @@ def spatial(values: int | Sequence[Any], rank: int, layout: str) -> list[Any]:
 
 
 def scalar_if_equal(values: Sequence[int]) -> int | tuple[int, ...]:
-    """Return one number if all are equal; saving an operation turns tuples to lists."""
+    """Return one number if all are equal: saved operations turn tuples to lists."""
     return values[0] if len(set(values)) == 1 else tuple(values)
 
 
@@ -68,7 +55,7 @@ def _convolved(
         if None in kernel.shape:
             raise ValueError(f"filters: expected known sizes, found {kernel.shape}")
     call = functools.partial(
-        evaluate,
+        evaluator.evaluate,
         name,
         strides=scalar_if_equal(spatial(strides, rank, data_format)),
         padding=padding,
@@ -85,30 +72,18 @@ def _convolved(
     return ops.concatenate([call(*part) for part in parts], axis=axis)
 
 
-functions(
-    f"input filters {SETTINGS}",
-    (
-        functools.partial(_convolved, "conv"),
-        "nn.convolution nn.conv1d nn.conv2d nn.conv3d Conv2D Conv3D",
-    ),
-    v1=True,
-    renamed={"filter": "filters", "stride": "strides", "dilation_rate": "dilations"},
-)
-functions(
-    f"input filters {SETTINGS}",
-    (
-        functools.partial(_convolved, "depthwise_conv"),
-        "nn.depthwise_conv2d DepthwiseConv2dNative",
-    ),
-    v1=True,
-    renamed={"filter": "filters", "rate": "dilations"},
-)
-functions(
-    f"input depthwise_filter pointwise_filter {SETTINGS}",
-    (functools.partial(_convolved, "separable_conv"), "nn.separable_conv2d"),
-    v1=True,
-    renamed={"rate": "dilations"},
-)
+RENAMED = {"stride": "strides", "dilation_rate": "dilations", "rate": "dilations"}
+for _name, _inputs, _names in (
+    ("conv", "filters", "nn.convolution nn.conv1d nn.conv2d nn.conv3d Conv2D Conv3D"),
+    ("depthwise_conv", "filters", "nn.depthwise_conv2d DepthwiseConv2dNative"),
+    ("separable_conv", "depthwise_filter pointwise_filter", "nn.separable_conv2d"),
+):
+    functions(
+        f"input {_inputs} {SETTINGS}",
+        (functools.partial(_convolved, _name), _names),
+        v1=True,
+        renamed=RENAMED | ({"filter": "filters"} if _inputs == "filters" else {}),
+    )
 
 
 def pooled(
@@ -119,7 +94,7 @@ def pooled(
     padding: str,
     data_format: str = LAST,
 ) -> Any:
-    """Call a layer, `"Max"` or `"Average"`, as saved pooling operations do not open."""
+    """Call a layer, `"Max"` or `"Average"`: saved pooling operations do not open."""
     rank = computed.rank(x) - 2
     layer = getattr(keras.layers, f"{kind}Pooling{rank}D")(
         tuple(spatial(ksize, rank, data_format)),
@@ -132,10 +107,10 @@ def pooled(
 
 
 def averaged(layer: Any, x: Any) -> Any:
-    """Call an average pooling so that no backend counts the padding.
+    """Call an average pooling such that no backend counts the padding.
 
     torch repeats the numbers at the edge where one side needs more padding than the
-    other, as a pool of 3 does with strides of 2 over an even length.
+    other, such as a pool of 3 with strides of 2 over an even length.
     """
     config = layer.get_config()
     if config["padding"] != "same":
@@ -165,7 +140,7 @@ def averaged(layer: Any, x: Any) -> Any:
 def _averaged_along(x: Any, axis: int, size: int, stride: int) -> Any:
     """Average the windows of `size` along an axis of unknown length.
 
-    Their number, and where the first begins, are computed from a line of ones.
+    Their count, and the start of the first one, are computed from a line of ones.
     """
     rank = computed.rank(x)
     others = tuple(other for other in range(rank) if other != axis)
@@ -231,7 +206,7 @@ def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
 
 @op("nn.depth_to_space DepthToSpace(input; block_size data_format)")
 def depth_to_space(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
-    """Spread the channels of a pixel over a square of `block_size` pixels a side."""
+    """Spread the channels of a pixel over a square with sides of `block_size`."""
     batch, rows, columns, depth = _image_shape(input, data_format)
     inner = depth // block_size**2
     x = computed.reshape(input, [batch, rows, columns, block_size, block_size, inner])
@@ -241,7 +216,7 @@ def depth_to_space(input: Value, block_size: int, data_format: Layout = LAST) ->
 
 @op("nn.space_to_depth SpaceToDepth(input; block_size data_format)")
 def space_to_depth(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
-    """Gather squares of `block_size` pixels a side in the channels of one pixel."""
+    """Gather squares with sides of `block_size` in the channels of one pixel."""
     batch, rows, columns, depth = _image_shape(input, data_format)
     rows, columns = rows // block_size, columns // block_size
     x = computed.reshape(input, [batch, rows, block_size, columns, block_size, depth])
@@ -250,7 +225,7 @@ def space_to_depth(input: Value, block_size: int, data_format: Layout = LAST) ->
 
 
 def _image_shape(images: Any, layout: str) -> Sequence[Any]:
-    """Return the lengths of batch, rows, columns and channels."""
+    """Return the shape of images with channels last, or raise for others."""
     if layout != LAST:
         shape = computed.shape(images)
         raise ValueError(f"input: {layout} of the shape {shape}; expected {LAST}")
@@ -267,10 +242,10 @@ def max_pool_with_argmax(
     strides: Axes,
     padding: Padding,
     data_format: Layout = LAST,
-    output_dtype: DType = "int64",
+    output_dtype: converters.DType = "int64",
     include_batch_in_index: bool = False,
 ) -> tuple[Value, ...]:
-    """Return the largest of each patch, and its position in its flat image."""
+    """Return the maximum of each patch, and its position in the flat image."""
     batch, *lengths = computed.shape(input)
     rows, columns, channels = converters.integers(lengths)
     sides = spatial(ksize, 2, LAST), spatial(strides, 2, LAST), [padding] * 2
@@ -281,7 +256,7 @@ def max_pool_with_argmax(
     lines = computed.reshape(input, [batch, rows * columns, channels])
     items = ops.take(lines, flat, axis=1)
     largest = ops.max(items, axis=3, keepdims=True)
-    # The first of equal ones has the lowest position.
+    # Of equal ones, the first has the lowest position.
     end = np.int32(rows * columns)
     places = ops.where(ops.equal(items, largest), flat[..., None], end)
     first = ops.multiply(ops.min(places, axis=3), channels)
@@ -293,9 +268,9 @@ def max_pool_with_argmax(
 
 
 def _patches(length: int, size: int, step: int, padding: str) -> Any:
-    """Return the positions of an axis in each patch: `(patches, size)`.
+    """Return the positions of an axis in each patch, `(patches, size)`.
 
-    A position beyond the edge is replaced by the nearest one inside the patch.
+    Those beyond the edge are replaced by the nearest one inside the patch.
     """
     if padding == "valid":
         starts = np.arange(0, length - size + 1, step)
@@ -327,7 +302,7 @@ def convolution_transpose(
     """Spread each pixel over a window, by a convolution with zeros between the pixels.
 
     `ops.conv_transpose` does not run in a Functional model: up to Keras 3.15, it
-    confuses its padding with its output padding.
+    mistakes its padding for its output padding.
     """
     rank = computed.rank(input) - 2
     first = 1 if data_format == LAST else 2
@@ -373,16 +348,16 @@ def _zero_stuff(
 def _cut(
     length: DimLike, wanted: DimLike, window: int, step: int, padding: str
 ) -> slice:
-    """Return the part of an axis that TensorFlow's result has.
+    """Return the part of an axis that is in TensorFlow's result.
 
     Source: GetWindowedOutputSize in tensorflow/core/framework/common_shape_fns.cc.
     """
     less = 1 if padding == "same" else window
     if not has_dims(wanted):  # it determines the length of the input
-        told = (wanted - less) // step + 1
-        if not has_dims(length) and length != told:
+        expected = (wanted - less) // step + 1
+        if not has_dims(length) and length != expected:
             raise ValueError(f"output_shape: {wanted} of {length} by steps of {step}")
-        length = told
+        length = expected
     total = dims.extreme("max", (length - 1) * step + window - wanted, 0)
     start = total // 2 if padding == "same" else 0
     return slice(start, start + wanted)

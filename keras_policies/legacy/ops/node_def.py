@@ -1,7 +1,7 @@
 """Calls the counterparts of nodes in TensorFlow's graphs.
 
-The TensorFlowOpLayer of TF 2.0 to 2.3 records a NodeDef in JSON, whose attributes name
-their kinds. Nodes of traced functions have plain values.
+A TensorFlowOpLayer of TensorFlow 2.0 to 2.3 records a NodeDef in JSON, whose attributes
+name their kinds. The attributes of nodes in traced functions are plain values.
 """
 
 import base64
@@ -14,10 +14,9 @@ from keras_policies.legacy.ops import converters, table
 
 
 def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
-    """Call the counterpart of a node, or raise ValueError if something is unknown.
+    """Call the counterpart of a node, or raise ValueError if it has none.
 
-    `tensors` are its inputs that are tensors, in their order; `constants` are
-    the others, `{position: value}`.
+    Its inputs are `tensors`, in order, and `constants`, `{position: value}`.
     """
     if node["op"] not in table.NODES:
         raise ValueError(f"the op {node['op']!r} has no counterpart in keras.ops")
@@ -43,7 +42,7 @@ def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
 
 
 def attribute(value: Any) -> Any:
-    """Return what an `AttrValue` holds, or raise ValueError if its type is unknown."""
+    """Return the value in an `AttrValue`, or raise ValueError for unknown kinds."""
     if not isinstance(value, dict):
         return value  # of a traced function
     if len(value) != 1:
@@ -55,7 +54,7 @@ def attribute(value: Any) -> Any:
 
 
 def _text(value: str) -> str:
-    """Return a string, which is in base64 in JSON."""
+    """Decode a string, which JSON has in base64."""
     try:
         return base64.b64decode(value, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
-"""Philox, TensorFlow's random generator, in numpy: the numbers that a seed gives.
+"""Philox, TensorFlow's random number generator, in numpy.
 
-A generator has a key and a counter, of one and two words of 64 bits. Each count gives a
+Its state is a key of one word and a counter of two words of 64 bits. Each count gives a
 block of four words of 32 bits. Sources: philox_random.h and random_distributions.h in
 tensorflow/core/lib/random, random_op_cpu.h and stateless_random_ops.cc in
 tensorflow/core/kernels.
@@ -15,18 +15,18 @@ from keras_policies.legacy.base.weights import Array
 ROUNDS = 10
 FACTORS = np.array([0xD2511F53, 0xCD9E8D57], "uint64")
 STEPS = np.array([0x9E3779B9, 0xBB67AE85], "uint64")
-# The key of the generator that mixes the words of a seed.
+# The key for mixing the words of a seed.
 SEED_KEY = np.array([0x02461E293EC8F720], "uint64")
 SMALLEST = np.float32(1e-7)  # argument of a logarithm
-# Blocks that a group of four truncated numbers may use, and those that are looked at:
-# fewer than four of 32 normal numbers lie between -2 and 2 once in 10^35 groups.
+# Blocks that a group of four truncated numbers may use, and those that are searched:
+# in one of 10^35 groups, fewer than four of 32 normal numbers lie between -2 and 2.
 RESERVED, USED = 256, 8
-# Upper bounds per number drawn: bytes of memory, numbers computed.
+# Upper bounds for each drawn number: bytes of memory, numbers computed.
 BYTES, COST = 200, 200
 
 
 def key_and_counter(seed: Array) -> tuple[Array, Array]:
-    """Return the generator of a seed of two numbers."""
+    """Return the state for a seed of two numbers."""
     mixed = _blocks(SEED_KEY, seed.astype("int64").view("uint64"), np.arange(1))
     key, high = mixed.view("uint64")[0]
     return np.array([key]), np.array([0, high], "uint64")
@@ -43,7 +43,7 @@ def long_words(key: Array, counter: Array, count: int) -> Array:
 
 
 def uniform(key: Array, counter: Array, count: int) -> Array:
-    """Return numbers from 0 on and below 1."""
+    """Return uniform numbers from 0 to below 1."""
     return _uniform(words(key, counter, count))
 
 
@@ -74,7 +74,7 @@ def _blocks(key: Array, counter: Array, numbers: Array) -> Array:
 
 
 def _halves(word: Array) -> tuple[Array, Array]:
-    """Return the low and the high bits of words of 64."""
+    """Return the low and the high half of words of 64 bits."""
     return word & np.uint64(0xFFFFFFFF), word >> np.uint64(32)
 
 
@@ -84,7 +84,7 @@ def _uniform(bits: Array) -> Array:
 
 
 def _normal(bits: Array) -> Array:
-    """Return numbers by the method of Box and Muller, two for two words."""
+    """Return normal numbers by the method of Box and Muller, two for two words."""
     first, second = _uniform(bits).reshape(-1, 2).T
     angle = (2 * math.pi * second.astype("float64")).astype("float32")
     radius = np.sqrt(np.float32(-2) * np.log(np.maximum(first, SMALLEST)))

@@ -1,7 +1,7 @@
-"""Random numbers by a stock layer, which keeps a seed.
+"""Random numbers, drawn by a stock layer with a seed.
 
-They are drawn anew in each training step. Elsewhere Keras turns the noise off, and
-the mean remains. Numbers that TensorFlow draws from a known seed are constants.
+Each training step draws new ones. In inference, Keras turns the noise off, and the mean
+remains. Numbers that TensorFlow draws from a known seed become constants.
 """
 
 import functools
@@ -16,49 +16,42 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import philox
 from keras_policies.legacy.ops.converters import DType, Lengths, Value
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import (
-    call_layer,
-    dtype_of,
-    has_dims,
-    is_tensor,
-    ops,
-)
+from keras_policies.legacy.values import computed, evaluator
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
-# The share of a normal distribution below -2, where TensorFlow cuts it off.
+# The share of a normal distribution below -2, where TensorFlow truncates it.
 BELOW = 0.022750132
-# Names of TensorFlow's algorithms that mean Philox, at least on CPUs.
+# TensorFlow's names of Philox; "auto_select" means it on CPUs.
 PHILOX = None, "auto_select", "philox", 1, 3
 
 
 def _noise(shape: Lengths, dtype: str) -> Any:
-    """Return random numbers of mean 0 and deviation 1."""
+    """Return random numbers with mean 0 and deviation 1."""
     if not any(map(has_dims, shape)):
         raise ValueError("shape: expected the batch size of a tensor in it")
     zeros = computed.full(shape, 0, dtype)
-    return call_layer(keras.layers.GaussianNoise(1.0, dtype=dtype), zeros)
+    return evaluator.call_layer(keras.layers.GaussianNoise(1.0, dtype=dtype), zeros)
 
 
 def _share(shape: Lengths, dtype: str) -> Any:
-    """Return uniform numbers between 0 and 1: the share below a normal number."""
+    """Return uniform numbers between 0 and 1: the normal CDF of normal numbers."""
     scaled = ops.multiply(_noise(shape, dtype), 0.5**0.5)
     return ops.multiply(ops.add(ops.erf(scaled), 1), 0.5)
 
 
 @op("_Dropout(x; rate noise_shape)")  # see programs/idioms.py
 def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
-    """Drop a share of the numbers in training, and scale the others."""
+    """In training, drop a share of the numbers, and scale the others."""
     shape = None if noise_shape is None else tuple(noise_shape)
-    return call_layer(keras.layers.Dropout(rate, shape, dtype=dtype_of(x)), x)
+    return evaluator.call_layer(keras.layers.Dropout(rate, shape, dtype=dtype_of(x)), x)
 
 
 def _normal(shape: Any, mean: Any, stddev: Any, dtype: str, seed: object) -> Any:
-    """Return normally distributed numbers."""
     return ops.add(ops.multiply(_noise(shape, dtype), stddev), mean)
 
 
 def _truncated(shape: Any, mean: Any, stddev: Any, dtype: str, seed: object) -> Any:
-    """Return normally distributed numbers at most two deviations from the mean."""
+    """Return normally distributed numbers within two deviations of the mean."""
     share = ops.multiply(_share(shape, dtype), 1 - 2 * BELOW)
     cut = ops.erfinv(ops.subtract(ops.multiply(ops.add(share, BELOW), 2), 1))
     return ops.add(ops.multiply(ops.multiply(cut, 2**0.5), stddev), mean)
@@ -90,7 +83,7 @@ def uniform(
     dtype: DType = "float32",
     seed: object = None,
 ) -> Value:
-    """Return uniform numbers from `minval` on and below `maxval`."""
+    """Return uniform numbers from `minval` to below `maxval`."""
     is_integer = dtype.startswith(("int", "uint"))
     share = _share(shape, "float32" if is_integer else dtype)
     if is_integer:
@@ -106,7 +99,7 @@ def uniform(
     "StatelessRandomGetKeyCounterAlg(seed;; key counter alg)"
 )
 def generator(seed: Value) -> tuple[Any, Any, int]:
-    """Return the key, the counter and the algorithm that a seed stands for."""
+    """Return the key, the counter and the algorithm for a seed."""
     if is_tensor(seed) or np.shape(seed) != (2,):
         raise ValueError(f"seed: expected two known numbers, found {str(seed)[:80]}")
     return (*philox.key_and_counter(np.asarray(seed)), 1)
@@ -121,10 +114,10 @@ def _drawn(
     key: Any,
     counter: Any,
 ) -> Any:
-    """Return the numbers that TensorFlow draws, which are the same each time."""
+    """Return the numbers that TensorFlow draws from a known seed or key."""
     if any(map(has_dims, shape)):
         raise ValueError(
-            "shape: expected known sizes, as a seed stands for other numbers at each "
+            "shape: expected known sizes, because a seed gives other numbers for each "
             "size. Draw without a seed, or save the model with a known batch size"
         )
     if seed is None and any(map(is_tensor, (key, counter))):
@@ -156,7 +149,7 @@ def _normally(
 def _uniformly(
     shape: Any, *, minval: Any, maxval: Any, dtype: str, **source: Any
 ) -> Any:
-    """Return uniform numbers from `minval` on and below `maxval`."""
+    """Return uniform numbers from `minval` to below `maxval`."""
     if not dtype.startswith("int"):
         if dtype != "float32":
             raise ValueError(f"dtype: expected float32 or integers, found {dtype}")
@@ -175,14 +168,14 @@ def _uniformly(
 
 
 def _integers(shape: Any, *, dtype: str, **source: Any) -> Any:
-    """Return integers, each of whose bits is drawn."""
+    """Return integers of random bits."""
     if dtype not in ("int32", "int64"):
         raise ValueError(f"dtype: expected int32 or int64, found {dtype}")
     numbers = philox.long_words if dtype == "int64" else philox.words
     return _drawn(numbers, shape, **source).astype(dtype)
 
 
-# Parameters that determine the numbers: a seed, or a key and a counter.
+# The parameters besides `seed` that determine the numbers.
 SOURCE = "alg:object=None key:object=None counter:object=None"
 SEED, KEY = "(shape seed; dtype)", "(shape key counter alg; dtype)"
 functions(

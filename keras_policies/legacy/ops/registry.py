@@ -1,4 +1,4 @@
-"""How TensorFlow functions enter the table: the decorator `op`, and rows of names."""
+"""Registers TensorFlow functions: the decorator `op`, and rows of names."""
 
 import ast
 import dataclasses
@@ -16,28 +16,25 @@ from keras_policies.legacy.values.evaluator import evaluate, is_tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 # A row of `functions`: names (see `_names_and_forms`), then a formula or a function of
-# keras.ops, `"math.xdivy Xdivy: x / y"`, `"nn.relu Relu: relu"`. A function of this
-# package comes before its names.
+# keras.ops, `"math.xdivy Xdivy: x / y"`, `"nn.relu Relu: relu"`; or a pair of a Python
+# function and its names.
 Row: TypeAlias = str | tuple[Callable[..., Any], str]
-# A name in TensorFlow, or an op in graphs and its signature: `A|B(inputs; attributes)`.
+# A name in TensorFlow, or ops of graphs and their signature: `A|B(inputs; attributes)`.
 NAME = re.compile(r"([\w.|]+)(?:\(([^)]*)\))?")
-# The types of parameters in rows; see `converters`.
-CONVERTED = "Axes", "DType", "Layout", "Length", "Lengths", "Padding", "Pair", "Values"
+# Types of parameters in rows; the others are in `converters`.
 KINDS: dict[str, Any] = {
-    "": converters.Value,
-    **{name: getattr(converters, name) for name in CONVERTED},
-    **{"bool": bool, "float": float, "int": int, "object": object},
-    "ints": tuple[int, ...],
+    **{"": converters.Value, "bool": bool, "float": float, "int": int},
+    **{"ints": tuple[int, ...], "object": object},
 }
 EMPTY = inspect.Parameter.empty
-# Functions whose results are discrete choices, by their last names in TensorFlow.
+# Functions whose results are discrete choices, without their namespaces.
 CHOICES = {
     *("argmax", "argmin", "argsort", "ceil", "equal", "floor", "greater"),
     *("greater_equal", "less", "less_equal", "not_equal", "rint", "round", "sign"),
     *("sort", "top_k"),
 }
 
-# Parameters that say how TensorFlow computes and never change the result.
+# Parameters that never change the result.
 WITHOUT_EFFECT = {
     *("a_is_sparse", "b_is_sparse", "name", "partition_strategy", "stable"),
     *("use_cudnn_on_gpu", "validate_indices", "validate_shape"),
@@ -46,9 +43,9 @@ WITHOUT_EFFECT = {
 
 @dataclasses.dataclass
 class Op:
-    """A TensorFlow function, as `keras.ops`."""
+    """The counterpart of a TensorFlow function."""
 
-    name: str  # in TensorFlow, without "tf."; "" if only graphs have it
+    name: str  # in TensorFlow, without "tf."; "" if it only exists in graphs
     function: Callable[..., Any]  # each parameter has a type that `converters` knows
     renamed: Mapping[str, str]  # other names of parameters, `{"keep_dims": "keepdims"}`
 
@@ -64,7 +61,7 @@ class Op:
             raise ValueError(str(error)) from error
         rule = complex_pairs.RULES.get(self.name)
         if rule is not None and complex_pairs.among(bound.arguments.values()):
-            return rule(self._of_real, bound.arguments)
+            return rule(lambda **kwargs: self.call((), kwargs), bound.arguments)
         checked = {}
         for name, value in bound.arguments.items():
             if value is None:  # tf.keras records None for omitted arguments
@@ -74,16 +71,13 @@ class Op:
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
         is_choice = self.name.rpartition(".")[2] in CHOICES
-        if is_choice and any(map(_is_drawn, checked.values())):
+        if is_choice and any(map(_is_random, checked.values())):
             reason = "a choice by random numbers, which Keras draws in training only"
             raise ValueError(reason)
         return self.function(**checked)
 
-    def _of_real(self, **kwargs: object) -> Any:
-        return self.call((), kwargs)
-
     def _renamed(self, kwargs: Mapping[str, object]) -> dict[str, object]:
-        """Return keyword arguments under our names, without those of no effect."""
+        """Return keyword arguments under our names, without those that do nothing."""
         return {
             key if key in self.checks else self.renamed.get(key, key): value
             for key, value in kwargs.items()
@@ -95,15 +89,12 @@ class Op:
 class OpSignature:
     """How a node of a TensorFlow graph calls a function: tensorflow/core/ops/*.cc."""
 
-    # The parameters that the node's inputs are, in their order, separated by blanks. A
-    # first `"*values"` takes all inputs but those named after it.
+    # Parameters of the inputs, separated by blanks. If the first one is `"*values"`, it
+    # takes all inputs that the others leave.
     inputs: str
-    # The parameters that the node's attributes set, separated by blanks: `"axis"`, or
-    # `"dtype=T"` where the attribute has another name.
+    # Parameters of the attributes: `"axis"`, or `"dtype=T"` for an attribute `T`.
     attributes: str = ""
-    # The names of its outputs if there are several, separated by blanks. A single one
-    # needs no name, and may be a list.
-    outputs: str = ""
+    outputs: str = ""  # names of the outputs if there are several
 
     def position(self, output: str, index: int) -> int:
         """Map an output of the op to a position in the tuple of the function."""
@@ -111,7 +102,7 @@ class OpSignature:
         return index + (names.index(output) if output in names else 0)
 
     def parameters(self) -> dict[str, str]:
-        """Return `{parameter: name of the attribute that sets it}`."""
+        """Return `{parameter: attribute}`."""
         pairs = (text.partition("=") for text in self.attributes.split())
         return {name: attribute or name for name, _, attribute in pairs}
 
@@ -129,25 +120,8 @@ class OpSignature:
 
 # Name in TensorFlow, without "tf." -> its function.
 FUNCTIONS: dict[str, Op] = {}
-# Name of an op in a graph -> its function, and how the node calls it.
+# Name of an op in graphs -> its function, and how nodes call it.
 NODES: dict[str, tuple[Op, OpSignature]] = {}
-
-
-def _enter(
-    function: Callable[..., Any],
-    names: str,
-    v1: bool,
-    renamed: Mapping[str, str] | None,
-) -> None:
-    """Enter a function into the table; see `op`."""
-    listed, forms = _names_and_forms(names, inspect.signature(function))
-    listed += [f"compat.v1.{name}" for name in listed if v1]
-    twice = FUNCTIONS.keys() & listed or NODES.keys() & forms
-    if twice:
-        raise ValueError(f"{sorted(twice)} are in the table already")
-    entry = Op(next(iter(listed), ""), function, renamed or {})
-    FUNCTIONS.update(dict.fromkeys(listed, entry))
-    NODES.update({name: (entry, form) for name, form in forms.items()})
 
 
 def _names_and_forms(
@@ -155,8 +129,8 @@ def _names_and_forms(
 ) -> tuple[list[str], dict[str, OpSignature]]:
     """Return the names of a function in TensorFlow, and its ops in graphs.
 
-    Ops begin with a capital. In parentheses they have the fields of `OpSignature`;
-    otherwise parameters without defaults are inputs, and the others attributes.
+    Names of ops begin with a capital. The fields of `OpSignature` follow in
+    parentheses; by default, parameters without defaults are inputs, others attributes.
 
     Example:
         >>> names = "nn.pad Pad(tensor paddings) Max|Min(x axis; keepdims=keep_dims)"
@@ -181,18 +155,24 @@ def _names_and_forms(
 def op(
     names: str, *, v1: bool = False, renamed: Mapping[str, str] | None = None
 ) -> Callable[[Function], Function]:
-    """Return a decorator that enters a function into the table.
+    """Return a decorator that registers a function.
 
     Args:
-        names: those of the function in TensorFlow, without `"tf."`, and the ops of
-            graphs that call it; see `_names_and_forms`. The first gives the module that
-            it belongs to.
-        v1: whether its names are also in `tf.compat.v1`, with the same parameters.
+        names: its names in TensorFlow, without `"tf."`, and its ops in graphs; see
+            `_names_and_forms`. The module is that of the first name.
+        v1: whether `tf.compat.v1` also has the names, with the same parameters.
         renamed: other names of its parameters, `{"dim": "axis"}`.
     """
 
     def decorate(function: Function) -> Function:
-        _enter(function, names, v1, renamed)
+        listed, forms = _names_and_forms(names, inspect.signature(function))
+        listed += [f"compat.v1.{name}" for name in listed if v1]
+        twice = FUNCTIONS.keys() & listed or NODES.keys() & forms
+        if twice:
+            raise ValueError(f"{sorted(twice)} are already registered")
+        entry = Op(next(iter(listed), ""), function, renamed or {})
+        FUNCTIONS.update(dict.fromkeys(listed, entry))
+        NODES.update({name: (entry, form) for name, form in forms.items()})
         return function
 
     return decorate
@@ -204,14 +184,10 @@ def functions(
     v1: bool = False,
     renamed: Mapping[str, str] | None = None,
 ) -> None:
-    """Enter functions that take the same parameters; see `Row`.
+    """Register functions with the same parameters, one for each `Row`.
 
-    Args:
-        parameters: names of values, such as `"x y"`. Others come with their types, and
-            settings, which are passed by keyword, with defaults: `"axis:int=-1"`.
-        rows: the functions.
-        v1: whether their names are also in `tf.compat.v1`.
-        renamed: other names of the parameters.
+    `parameters` are names of values, such as `"x y"`; others have a type, and settings,
+    which are passed by keyword, a default: `"axis:int=-1"`. See also `op`.
     """
     signature = inspect.Signature([*map(_parameter, parameters.split())])
     for row in rows:
@@ -220,11 +196,11 @@ def functions(
             function = _function(_of_formula(formula, signature), signature)
         else:
             function, names = _function(row[0], signature), row[1]
-        _enter(function, names, v1, renamed)
+        op(names, v1=v1, renamed=renamed)(function)
 
 
 def _of_formula(formula: str, signature: inspect.Signature) -> Callable[..., Any]:
-    """Return the function that takes the parameters of a formula in their order."""
+    """Return a function of keras.ops, or a formula as a function of its parameters."""
     if formula.replace(".", "").isidentifier() and formula not in signature.parameters:
         return functools.partial(evaluate, formula)
 
@@ -243,14 +219,14 @@ def _parameter(text: str) -> inspect.Parameter:
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=ast.literal_eval(default) if default else EMPTY,
-        annotation=KINDS[kind],
+        annotation=KINDS[kind] if kind in KINDS else getattr(converters, kind),
     )
 
 
 def _function(
     called: Callable[..., Any], signature: inspect.Signature
 ) -> Callable[..., Any]:
-    """Return a function that has the signature, and passes settings by keyword."""
+    """Return a function with a signature that passes settings by keyword."""
     parameters = signature.parameters.values()
     settings = [each.name for each in parameters if each.default is not EMPTY]
 
@@ -266,9 +242,9 @@ def _function(
     return function
 
 
-def _is_drawn(x: Any) -> bool:
-    """Return whether an operand is computed of random numbers and sizes alone."""
-    is_drawn, seen, waiting = False, set(), [x] if is_tensor(x) else []
+def _is_random(x: Any) -> bool:
+    """Return whether an operand is computed from random numbers and sizes alone."""
+    is_random, seen, waiting = False, set(), [x] if is_tensor(x) else []
     while waiting:
         tensor = waiting.pop()
         if id(tensor) in seen:
@@ -277,10 +253,8 @@ def _is_drawn(x: Any) -> bool:
         maker = keras_internals.maker_of(tensor)
         if isinstance(maker, keras.layers.InputLayer):
             return False
-        is_drawn |= isinstance(
-            maker, keras.layers.GaussianNoise
-        )  # of zeros, or of data
-        if type(maker).__name__ not in examples.FILLS:  # they take a shape alone
+        is_random |= isinstance(maker, keras.layers.GaussianNoise)
+        if type(maker).__name__ not in examples.FILLS:  # only the shape matters to them
             waiting += keras_internals.inputs_of(tensor)
     budget.work(budget.ITEM * len(seen))
-    return is_drawn
+    return is_random

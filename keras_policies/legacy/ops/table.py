@@ -1,9 +1,9 @@
-"""All TensorFlow functions that have a counterpart, under every name they go by."""
+"""All TensorFlow functions that have a counterpart, under all of their names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions)
+from keras_policies.legacy.ops import (  # noqa: F401 (each registers its functions)
     array_indexing,
     array_shapes,
     array_values,

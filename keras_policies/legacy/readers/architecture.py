@@ -1,7 +1,7 @@
-"""Reads the architecture of a model, as `to_json` and `to_yaml` of tf.keras wrote it.
+"""Reads the architecture of a model that `to_json` or `to_yaml` of tf.keras wrote.
 
-The weights are in a file of their own. Source: keras/engine/training.py of 2.15,
-`_updated_config`; the same dict that HDF5 files hold as `model_config`.
+The weights are in another file. HDF5 files hold the same dict as `model_config`.
+Source: keras/engine/training.py of 2.15, `_updated_config`.
 """
 
 import contextlib
@@ -17,21 +17,19 @@ from keras_policies.legacy.readers import hdf5, keras_1, keras_archive, weights_
 PART = "the architecture"
 
 
-def _written(path: pathlib.Path) -> tuple[str, Config]:
-    """Return the format and the dict in a file."""
+def _decoded(path: pathlib.Path) -> tuple[str, Config]:
+    """Return the format of a file, `"JSON"` or `"YAML"`, and the dict in it."""
     if path.stat().st_size > limits.JSON_BYTES:
         reason = f"{PART}: {path.stat().st_size} bytes, expected at most "
         raise LegacyModelError(f"{reason}{limits.JSON_BYTES}.", code="KP201")
-    text = path.read_bytes()
-    is_json = text.removeprefix(texts.BYTE_ORDER_MARK).lstrip().startswith(b"{")
-    decode = texts.decode if is_json else yaml_values.decode
-    written = decode(text.removeprefix(texts.BYTE_ORDER_MARK), PART)
+    text = path.read_bytes().removeprefix(texts.BYTE_ORDER_MARK)
+    is_json = text.lstrip().startswith(b"{")
+    written = (texts.decode if is_json else yaml_values.decode)(text, PART)
     if "modelTopology" in written:
-        raise LegacyModelError(
-            "a model of TensorFlow.js, expected one of Keras.", code="KP102"
-        )
+        reason = "a TensorFlow.js model, expected a Keras model."
+        raise LegacyModelError(reason, code="KP102")
     if not isinstance(written.get("class_name"), str) or "config" not in written:
-        reason = "no architecture of Keras: it has no class_name and config, but "
+        reason = "not a Keras architecture: it has no class_name and config, but "
         raise LegacyModelError(f"{reason}{sorted(written)[:8]}.", code="KP102")
     return "JSON" if is_json else "YAML", written
 
@@ -40,9 +38,9 @@ def _written(path: pathlib.Path) -> tuple[str, Config]:
 def read(path: pathlib.Path, weights: FilePath | None = None) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in a file, without weights.
 
-    Weights of Keras 1, which need the config to be read, are taken from `weights`.
+    Only weights of Keras 1 are read from `weights`: they need the config.
     """
-    format, written = _written(path)
+    format, written = _decoded(path)
     version = written.get("keras_version")
     if (version is None and "module" in written) or str(version).startswith("3."):
         raise LegacyModelError(

@@ -1,4 +1,4 @@
-"""Unpacks `.zip` files and packed `.tar` files, which may come from strangers."""
+"""Unpacks `.zip` files and compressed `.tar` files that nobody has to trust."""
 
 import bz2
 import gzip
@@ -25,14 +25,14 @@ PACKED: Mapping[bytes, Callable[[pathlib.Path], io.BufferedIOBase]] = {
 }
 ENDINGS = ".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"
 COPY_BYTES = 1024 * 1024
-ENCRYPTED = 1  # a bit of a zip entry's flags
+ENCRYPTED = 1  # a bit in the flags of a zip entry
 
 
 class Entry(NamedTuple):
     """A file or a folder in an archive."""
 
     name: str
-    mode: int  # with the type of the file; 0 if the archive has none
+    mode: int  # includes the type of the file; 0 if the archive does not record it
     size: int  # bytes
     content: IO[bytes] | None  # None for a folder
 
@@ -48,21 +48,26 @@ def unpack(path: pathlib.Path, folder: pathlib.Path) -> None:
         if start.startswith(ZIP):
             _write(_in_zip(path), folder)
             return
+        size, done = path.stat().st_size, 0
         with tempfile.NamedTemporaryFile() as unzipped:
-            _unzip(path, _chunks(path, start), unzipped)
+            for chunk in _chunks(path, start):
+                done += len(chunk)
+                packed.check_unpacked(done, size)
+                unzipped.write(chunk)
+            unzipped.flush()
             _write(_in_tar(unzipped.name), folder)
 
 
 def is_packed(start: bytes) -> bool:
-    """Return whether a file that begins with these bytes is a packed `.tar` file."""
+    """Return whether a file that begins with these bytes is compressed."""
     return start.startswith((*PACKED, XZ))
 
 
 def is_keras_file(path: pathlib.Path) -> bool:
-    """Return whether a zip is a `.keras` file, or is to be read as one."""
+    """Return whether a zip is a `.keras` file, or must be read as one."""
     with errors.corrupt(path), packed.SmallReads(path) as file:
         if not zipfile.is_zipfile(file):
-            return True  # the reader of .keras files reports the error
+            return True  # the reader of .keras files raises the error
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
     has_config = {"config.json", "model.weights.h5"}.issubset(names)
@@ -76,9 +81,8 @@ def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
         packed.check_unpacked(size, path.stat().st_size)
         for info in members:
             if info.flag_bits & ENCRYPTED:
-                raise LegacyModelError(
-                    "encrypted.", "Unpack it with its password.", code="KP107"
-                )
+                hint = "Unpack it with its password."
+                raise LegacyModelError("encrypted.", hint, code="KP107")
             mode = info.external_attr >> 16
             if info.is_dir():
                 yield Entry(info.filename, stat.S_IFDIR, 0, None)
@@ -87,18 +91,8 @@ def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
                 yield Entry(info.filename, mode, info.file_size, content)
 
 
-def _unzip(path: pathlib.Path, chunks: Iterator[bytes], unzipped: IO[bytes]) -> None:
-    """Copy what a packed file holds, as far as its size explains that."""
-    size, done = path.stat().st_size, 0
-    for chunk in chunks:
-        done += len(chunk)
-        packed.check_unpacked(done, size)
-        unzipped.write(chunk)
-    unzipped.flush()
-
-
 def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:
-    """Yield what a packed file, which begins with `start`, holds."""
+    """Yield the uncompressed content of a file that begins with `start`."""
     opener = next((o for begins, o in PACKED.items() if start.startswith(begins)), None)
     if opener is not None:
         with opener(path) as file:
@@ -113,12 +107,12 @@ def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:
                 raise LegacyModelError("the archive ends in the middle of a file.")
             yield decoder.decompress(stored, COPY_BYTES)
         if decoder.unused_data or file.read(1):
-            reason = "several .xz files in one, of which only one is read."
+            reason = "several .xz streams in one file; only one is read."
             raise LegacyModelError(reason, "Unpack it (xz -d).")
 
 
 def _in_tar(path: str) -> Iterator[Entry]:
-    with packed.SmallReads(path) as file, _tar(file) as tar:
+    with packed.SmallReads(path) as file, _open_tar(file) as tar:
         for member in tar:
             is_plain = member.isreg() and not member.issparse()
             kind = stat.S_IFREG if is_plain else stat.S_IFLNK
@@ -127,13 +121,13 @@ def _in_tar(path: str) -> Iterator[Entry]:
             yield Entry(member.name, mode, member.size, content)
 
 
-def _tar(file: IO[bytes]) -> tarfile.TarFile:
+def _open_tar(file: IO[bytes]) -> tarfile.TarFile:
     try:
         return tarfile.open(fileobj=file, mode="r:")
     except tarfile.ReadError as error:
         raise LegacyModelError(
             f"a packed file without a readable .tar file in it: {error}.",
-            "If it is one file alone, unpack it (gunzip, bunzip2, xz -d).",
+            "If it is a single compressed file, unpack it (gunzip, bunzip2, xz -d).",
         ) from error
 
 
@@ -143,13 +137,13 @@ def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
         count.spend()
         packed.check_entry(entry.name, entry.mode)
         path = folder / entry.name
-        folder_of_it = path if entry.content is None else path.parent
-        folder_of_it.mkdir(parents=True, exist_ok=True)
-        if entry.content is not None:
-            if path.exists():  # also on file systems that ignore case
-                raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
-            with path.open("xb") as file:
-                shutil.copyfileobj(entry.content, file, COPY_BYTES)
-                if file.tell() != entry.size:
-                    reason = "the archive ends in the middle of a file."
-                    raise LegacyModelError(reason)
+        parent = path if entry.content is None else path.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        if entry.content is None:
+            continue
+        if path.exists():  # also on file systems that ignore case
+            raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
+        with path.open("xb") as file:
+            shutil.copyfileobj(entry.content, file, COPY_BYTES)
+            if file.tell() != entry.size:
+                raise LegacyModelError("the archive ends in the middle of a file.")

@@ -1,6 +1,6 @@
-"""Copies a model that is not a local path: an open file, an `h5py.File`, an address.
+"""Copies models that have no local path: open files, `h5py.File`s, and addresses.
 
-Addresses such as `https://`, `s3://` and `gs://` are read by fsspec, an extra.
+fsspec, an extra, reads addresses such as `https://`, `s3://` and `gs://`.
 """
 
 import contextlib
@@ -18,24 +18,24 @@ from keras_policies.legacy.guards.budget import Limit
 
 HUB = "hf://"
 COPY_BYTES = 1024 * 1024
-# pathlib.Path removes one slash.
+# An address, and what pathlib.Path makes of one.
 ADDRESS, SHORTENED = r"[A-Za-z][\w+.-]+(::.*)?://", r"(https?|s3|gs|gcs|hf):/[^/]"
 
 
 def is_local(path: FilePath) -> bool:
-    """Return whether a model is given by a path on this machine."""
+    """Return whether a model is given as a path, on this machine or on the Hub."""
     if not isinstance(path, str | os.PathLike):
         return False
     return is_hub(path) or not re.match(ADDRESS, os.fspath(path))
 
 
 def is_hub(path: FilePath) -> bool:
-    """Return whether a path is one on the Hugging Face Hub."""
+    """Return whether a path names a repository on the Hugging Face Hub."""
     return str(path).startswith(HUB)
 
 
 def check(path: FilePath) -> None:
-    """Raise if a model is given as something that nothing can be read from."""
+    """Raise if `path` is not something that a model can be read from."""
     hint = "Pass a path, an address, an open file (io.BytesIO), or an h5py.File."
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
@@ -59,11 +59,10 @@ def check(path: FilePath) -> None:
 
 @contextlib.contextmanager
 def fetched(path: FilePath) -> Iterator[FilePath]:
-    """Yield a local path of a model, which is copied for it if it is elsewhere.
+    """Yield a local path of a model; copy the model to it if it is elsewhere.
 
-    Args:
-        path: of a model; an address; a file open for reading bytes, which is read from
-            its start, if it can seek; or an `h5py.File`.
+    `path` is a path, an address, an `h5py.File`, or a file open for reading bytes,
+    which is read from its start if it can seek.
     """
     with located(path, code="KP102"):
         check(path)
@@ -94,7 +93,7 @@ def _copied(path: Any, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _is_hdf5(file: Any) -> bool:
-    """Return whether an object is a file of h5py; raise for a group in one."""
+    """Return whether an object is an `h5py.File`; raise for a group."""
     if not type(file).__module__.startswith("h5py"):
         return False
     if type(file).__name__ != "File":
@@ -141,10 +140,10 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
                 _copy(source, target, size)
     except LegacyModelError:
         raise
-    except Exception as error:  # of a file system, of its network, of its login
+    except Exception as error:  # file systems raise any, for the network or the login
+        is_missing = isinstance(error, FileNotFoundError)
         reason = f"it cannot be read: {type(error).__name__}: {error}"
-        if isinstance(error, FileNotFoundError):
-            reason = "there is no such file or folder."
+        reason = "there is no such file or folder." if is_missing else reason
         hint = "Check the address and your access to it, or download it yourself."
         raise LegacyModelError(reason, hint, code="KP107") from error
     return folder / name
@@ -152,7 +151,7 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def in_new_folder(path: FilePath) -> Iterator[pathlib.Path]:
-    """Yield a folder for as long as the context is open; errors name `path` for it."""
+    """Yield a temporary folder; errors inside name `path` in its place."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             yield pathlib.Path(folder)

@@ -1,7 +1,7 @@
-"""Reads whole models from HDF5 files that tf.keras 2.0 to 2.15 wrote, and weights.
+"""Reads models and weights from HDF5 files that tf.keras 2.0 to 2.15 wrote.
 
-The configs are JSON in attributes of the root; the weights of a layer lie in the
-group of its name, in the order of the attribute `weight_names`. Source:
+The configs are JSON in attributes of the root; the weights of a layer are in the group
+of its name, in the order of the attribute `weight_names`. Source:
 keras/saving/legacy/hdf5_format.py (in TensorFlow 2.0: saving/hdf5_format.py).
 """
 
@@ -31,13 +31,13 @@ from keras_policies.legacy.readers import keras_1, slots, vocabularies
 WITHOUT_POLICIES = "2.2."
 MODEL, TRAINING = "model_config", "training_config"
 ITERATIONS = "iter", "iteration", "iterations"
-MOMENTA = "m_schedule", "momentum_cache", "u_product"  # their product, of Nadam
+MOMENTA = "m_schedule", "momentum_cache", "u_product"  # Nadam's product of momenta
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-RAW_BFLOAT16 = np.dtype("V2")  # h5py knows no bfloat16 and stores its two bytes
+RAW_BFLOAT16 = np.dtype("V2")  # h5py does not know bfloat16, and stores two bytes
 
 
 def is_mixed(path: FilePath) -> bool:
-    """Return whether tf.keras wrote a policy, or a loss scale, into the file."""
+    """Return whether tf.keras wrote a policy or a loss scale into the file."""
     if not os.path.isfile(path) or not h5py.is_hdf5(path):
         return False
     with errors.located(path), guarded_hdf5.open_file(path) as file:
@@ -51,7 +51,7 @@ def is_mixed(path: FilePath) -> bool:
 def _optimizer(
     stored: Sequence[LegacyWeight], weights: LayerWeights
 ) -> LegacyOptimizerState:
-    """Return the state of an optimizer, of which a file holds these variables."""
+    """Return the state of the optimizer whose variables are `stored`."""
     slot_names = slots.SlotNames(itertools.chain(*weights.values()))
     iterations, matched, momenta = None, [], None
     for value in stored:
@@ -66,15 +66,6 @@ def _optimizer(
     return LegacyOptimizerState(iterations, tuple(matched), momenta)
 
 
-def _no_model(file: h5py.File, path: pathlib.Path) -> LegacyModelError:
-    if guarded_hdf5.names(file, "layer_names"):
-        hint = hints.load_weights_into_code(path)
-        return LegacyModelError("it holds weights alone, without a model.", hint)
-    return LegacyModelError(
-        "an HDF5 file, but no Keras model: it has no model_config.", code="KP102"
-    )
-
-
 @contextlib.contextmanager
 def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in the HDF5 file at `path`, which stays open."""
@@ -82,8 +73,12 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         version = attribute(file, "keras_version") or "unknown"
         errors.check_version(version)
         text = attribute(file, MODEL)
+        if text is None and names(file, "layer_names"):
+            hint = hints.load_weights_into_code(path)
+            raise LegacyModelError("it has weights, but no model.", hint)
         if text is None:
-            raise _no_model(file, path)
+            reason = "an HDF5 file, but not a Keras model: it has no model_config."
+            raise LegacyModelError(reason, code="KP102")
         group = member(file, "model_weights")
         states = member(file, "optimizer_weights")
         if not isinstance(group, h5py.Group):
@@ -99,11 +94,10 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         learned, weights = vocabularies.take(config, by_layer, {})
         training, problems = _training(attribute(file, TRAINING))
         optimizer = _optimizer(stored, weights)
-        if slots.NUMBERED.fullmatch(version) and training is not None:
-            settings = training.get("optimizer_config")
-            settings = settings if isinstance(settings, dict) else {}
+        written = (training or {}).get("optimizer_config")
+        if slots.NUMBERED.fullmatch(version) and isinstance(written, dict):
             trained = [*slots.trained(config, weights)]
-            optimizer = slots.with_numbered(optimizer, stored, settings, trained)
+            optimizer = slots.with_numbered(optimizer, stored, written, trained)
         yield LegacyModel(
             path=str(path),
             format="H5",
@@ -119,7 +113,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
 
 
 def _training(text: Any) -> tuple[Config | None, tuple[str, ...]]:
-    """Return a training configuration, if any, or why it cannot be read."""
+    """Return a training configuration, if any, and why it cannot be read."""
     try:
         return (None if text is None else texts.decode(text, TRAINING)), ()
     except LimitError:
@@ -141,7 +135,7 @@ def _read_dataset(stored: h5py.Dataset) -> Array:
 def check_total(
     path: FilePath, weights: LayerWeights, others: Iterable[LegacyWeight]
 ) -> None:
-    """Raise if weights, some of which may be the same bytes, are too many for a file.
+    """Raise if weights claim more bytes than a file has; some may share bytes.
 
     `others` are those of the optimizer.
     """
@@ -151,7 +145,7 @@ def check_total(
 
 
 def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:
-    """Return the `LegacyWeight` of a dataset, which goes by its path or by its name."""
+    """Return the `LegacyWeight` of a dataset, which has a path or a name."""
     stored = dataset(group, name)
     dtype = stored.dtype
     return LegacyWeight(
@@ -169,7 +163,7 @@ def listed(group: h5py.Group) -> tuple[LegacyWeight, ...]:
 
 
 def weights_by_layer(group: h5py.Group) -> LayerWeights:
-    """Return `{layer: (LegacyWeight, ...)}` of a `model_weights` group, or a file."""
+    """Return `{layer: weights}` of the group `model_weights`, or of a weights file."""
     weights = {}
     for layer in names(group, "layer_names"):
         inner = member(group, layer)

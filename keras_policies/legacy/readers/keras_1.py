@@ -1,8 +1,9 @@
-"""Turns the configs and weights of Keras 1 into those of Keras 2.
+"""Converts the configs and weights of Keras 1 to those of Keras 2.
 
-Layers had other names and arguments, kernels other layouts, and recurrent layers a
-weight for each gate. Sources: keras/legacy/interfaces.py and keras/engine/topology.py
-(`preprocess_weights_for_loading`) of Keras 2.0, and the layers of Keras 1.2.2.
+Layers had other names and arguments, kernels had other layouts, and recurrent layers
+had a weight for each gate. Sources: keras/legacy/interfaces.py and
+keras/engine/topology.py (`preprocess_weights_for_loading`) of Keras 2.0, and the layers
+of Keras 1.2.2.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 
-# Argument of Keras 2 -> its names in Keras 1; those of "" are left out.
+# Argument of Keras 2 -> its names in Keras 1; those under "" are dropped.
 NAMES = {
     "": "consume_less forget_bias_init input_dim input_dtype input_length mode "
     "output_shape",
@@ -58,12 +59,12 @@ OF_CLASS = {
 }
 KERNEL_SIZES = ("nb_row", "nb_col"), ("kernel_dim1", "kernel_dim2", "kernel_dim3")
 INITIALIZERS = {
-    **{"normal": "random_normal", "one": "ones", "uniform": "random_uniform"},
-    "zero": "zeros",
+    **{"normal": "random_normal", "one": "ones"},
+    **{"uniform": "random_uniform", "zero": "zeros"},
 }
 CONSTRAINT_ARGUMENTS = {"m": "max_value"}
 LAYOUTS = {"th": "channels_first", "tf": "channels_last"}
-# Classes whose configs do not record the order of axes.
+# Classes whose configs do not record the data format.
 WITHOUT_LAYOUT = re.compile("(Cropping|UpSampling|ZeroPadding)[23]D")
 MERGES = {
     **{"ave": "Average", "concat": "Concatenate", "dot": "Dot", "max": "Maximum"},
@@ -72,12 +73,10 @@ MERGES = {
 CLASSES = {
     **{f"Convolution{rank}D": f"Conv{rank}D" for rank in (1, 2, 3)},
     **{f"AtrousConvolution{rank}D": f"Conv{rank}D" for rank in (1, 2)},
-    **{
-        "Deconvolution2D": "Conv2DTranspose",
-        "SeparableConvolution2D": "SeparableConv2D",
-    },
+    "Deconvolution2D": "Conv2DTranspose",
+    "SeparableConvolution2D": "SeparableConv2D",
 }
-# Gates in the order in which the weights of Keras 2 have them.
+# The order of gates in the weights of Keras 2, of an LSTM and of a GRU.
 GATES = "ifco", "zrh"
 WEIGHT = re.compile(
     r"(?P<layer>.*)_(?P<kind>W|U|b|gamma|beta|running_mean|running_std|alphas|"
@@ -90,7 +89,7 @@ WEIGHTS = {
 
 
 def is_written_by(version: str | None) -> bool:
-    """Return whether a file of this version is one of Keras 1; the first had none."""
+    """Return whether this version is one of Keras 1, whose first files record none."""
     return version is None or version.startswith("1.")
 
 
@@ -99,15 +98,12 @@ def as_keras_2(config: Any, weights: LayerWeights) -> tuple[Any, LayerWeights]:
     layers = {str(layer["config"].get("name")): layer for layer in _layers(config)}
     orders = [layer["config"].get("dim_ordering") for layer in layers.values()]
     layout = "channels_first" if "th" in orders else "channels_last"
-    new = {
-        name: tuple(_weights(layer_weights, layers))
-        for name, layer_weights in weights.items()
-    }
+    new = {name: tuple(_weights(old, layers)) for name, old in weights.items()}
     return _layer(config, layout), new
 
 
 def _layers(config: Any) -> Iterator[Config]:
-    """Yield the configs of the layers in a config, without those of models."""
+    """Yield the configs of the layers in a config; models are not among them."""
     if isinstance(config, list):
         for item in config:
             yield from _layers(item)
@@ -122,7 +118,7 @@ def _layers(config: Any) -> Iterator[Config]:
 
 
 def _layer(written: Any, layout: str) -> Any:
-    """Return the config of a layer or a model in Keras 2."""
+    """Convert the config of a layer or a model."""
     if not isinstance(written, dict) or "class_name" not in written:
         return written
     class_name, config = str(written["class_name"]), written.get("config")
@@ -159,17 +155,14 @@ def _merge(config: Config) -> Config:
 
 
 def _config(class_name: str, config: Config) -> Config:
-    """Return the arguments of a layer in Keras 2."""
+    """Convert the arguments of a layer."""
     if class_name == "BatchNormalization" and config.get("mode"):
         reason = f"it normalizes in the mode {config['mode']}, which Keras 2 dropped."
         raise LegacyModelError(reason)
     of_class = OF_CLASS.get(class_name, {})
     renamed = {"input_dtype": ""} if class_name == "Lambda" else ARGUMENTS | of_class
-    new = {
-        renamed.get(key, key): _value(renamed.get(key, key), value)
-        for key, value in config.items()
-        if renamed.get(key, key)
-    }
+    named = ((renamed.get(key, key), value) for key, value in config.items())
+    new = {key: _value(key, value) for key, value in named if key}
     for sizes in KERNEL_SIZES:
         if all(size in config for size in sizes):
             new["kernel_size"] = [new.pop(size) for size in sizes]
@@ -195,9 +188,9 @@ def _value(key: str, value: Any) -> Any:
 def _weights(
     weights: Iterable[LegacyWeight], layers: Mapping[str, Config]
 ) -> Iterator[LegacyWeight]:
-    """Yield the weights of a layer, those of its gates joined, in the new layouts.
+    """Yield the weights of a layer in the layouts of Keras 2, with gates joined.
 
-    `layers` has the configs of all layers, as Keras 1 wrote them, by their names.
+    `layers` are the configs of all layers in Keras 1, by name.
     """
     gates: dict[tuple[str, str], dict[str, LegacyWeight]] = {}
     for weight in weights:
@@ -211,12 +204,9 @@ def _weights(
             continue
         parts = gates.setdefault((owner, kind), {})
         parts[gate] = weight
-        if len(parts) == len(_order(parts)):
-            yield _joined([parts[gate] for gate in _order(parts)], owner, kind)
-
-
-def _order(parts: Iterable[str]) -> str:
-    return next(gates for gates in GATES if set(parts) & set(gates))
+        order = next(order for order in GATES if set(parts) & set(order))
+        if len(parts) == len(order):
+            yield _joined([parts[gate] for gate in order], owner, kind)
 
 
 def _joined(parts: Sequence[LegacyWeight], owner: str, kind: str) -> LegacyWeight:

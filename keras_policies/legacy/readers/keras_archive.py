@@ -1,9 +1,9 @@
 """Reads the `.keras` files of Keras 2.11 to 2.15.
 
-A zip of `metadata.json`, `config.json` and `model.weights.h5`, with the vocabularies of
-lookup layers in `assets/`. The weights go by attributes and positions,
-`layers/dense_1/vars/0`: no variable has a name, and a layer goes by its class and a
-counter. Sources: keras/saving/saving_lib.py of 2.15, keras/optimizers/*.py of 2.11 to
+These are zips of `metadata.json`, `config.json` and `model.weights.h5`, with the
+vocabularies of lookup layers in `assets/`. Weights are stored by attribute and
+position, `layers/dense_1/vars/0`: variables have no names, and layers are numbered by
+class. Sources: keras/saving/saving_lib.py of 2.15, keras/optimizers/*.py of 2.11 to
 2.15, `build`.
 """
 
@@ -28,16 +28,8 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
 )
 from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
-from keras_policies.legacy.guards import (
-    budget,
-    guarded_hdf5,
-    limits,
-    packed,
-    paths,
-    texts,
-)
-from keras_policies.legacy.guards.budget import Limit
-from keras_policies.legacy.guards.guarded_hdf5 import member
+from keras_policies.legacy.guards import budget, limits, packed, paths, texts
+from keras_policies.legacy.guards.guarded_hdf5 import member, open_file
 from keras_policies.legacy.readers import hdf5, premade, vocabularies
 
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
@@ -49,15 +41,14 @@ NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES, WRAPPED = "vars", "layer"
 # The weights of each layer, by its class and name.
 First: TypeAlias = dict[tuple[str, str], list[LegacyWeight]]
-# The packages of Keras itself; and `class_name`s that do not name a class.
+# The packages of Keras, and values of `class_name` that are not the name of a class.
 OF_KERAS = "keras", "tf_keras"
 NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
-# The averages of weights, which every optimizer creates first; see SLOT_GROUPS.
-AVERAGES = "use_ema: average"
 # Class -> its slots in the order in which Keras 2.11 to 2.15 creates them: one group
-# after the other, each variable by variable. A group after a setting and a colon is
-# there only if the setting is true.
+# after the other, each variable by variable. A group after a setting and a colon
+# exists only if the setting is true. All create the averages first.
+AVERAGES = "use_ema: average"
 SLOT_GROUPS = {
     "SGD": ("m",),
     "RMSprop": ("velocity", "momentum: momentum", "centered: average_gradient"),
@@ -76,22 +67,20 @@ def _open_archive(path: pathlib.Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        reason = (
-            f"not a readable .zip or .keras file: {error}. It is truncated or corrupt."
-        )
-        raise LegacyModelError(reason) from error
+        reason = f"not a readable .zip or .keras file: {error}. "
+        raise LegacyModelError(f"{reason}It is truncated or corrupt.") from error
 
 
 def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     try:
         return archive.getinfo(name)
     except KeyError:
-        reason = f"a zip file, but no Keras model: {name} is missing."
+        reason = f"a zip file, but not a Keras model: {name} is missing."
         raise LegacyModelError(reason) from None
 
 
 def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """Return a member that must have at most `limit` bytes."""
+    """Return the content of a member, or raise if it is longer than `limit` bytes."""
     info = _info(archive, name)
     if info.file_size > limit:
         reason = f"{name}: {info.file_size} bytes, expected at most {limit}."
@@ -101,7 +90,6 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 
 
 def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
-    """Copy the HDF5 file of the weights into an open file."""
     info = _info(archive, WEIGHTS)
     small = limits.SMALL_FILE_BYTES
     packed.check_expansion(WEIGHTS, info.file_size, info.compress_size, small)
@@ -113,18 +101,17 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
 def as_in_hdf5(written: Config) -> Config:
     """Return the config of a model as an HDF5 file has it, with names for all layers.
 
-    Only repeated layers keep the mark of shared layers.
+    Only repeated layers keep the mark of a shared layer.
     """
     config = configs.with_new_names(_with_packages(written))
-    _mark_repeats(config, set(), set())
+    _mark_repeats(config, set())
     return config
 
 
 def _with_packages(written: Any) -> Any:
-    """Return a config in which classes that are not Keras's have names with a package.
+    """Name user-defined classes as in HDF5 files, `Custom>Softmax`.
 
-    `class_name` is `Softmax` for any class of that name; `registered_name` and `module`
-    distinguish them. In HDF5 files, it is `Custom>Softmax`.
+    Here, `class_name` is `Softmax`; `registered_name` and `module` tell whose it is.
     """
     if isinstance(written, list):
         return [*map(_with_packages, written)]
@@ -139,24 +126,24 @@ def _with_packages(written: Any) -> Any:
     return {**config, "class_name": f"{package or 'Custom'}>{name}"}
 
 
-def _mark_repeats(
-    config: Config, numbers: set[str], names: set[tuple[str, str]]
-) -> None:
-    """Remove the mark of a shared layer except where the layer is repeated.
+def _mark_repeats(config: Config, seen: set[object]) -> None:
+    """Remove the mark of shared layers where they come first.
 
-    Keras marks every one, except a first one that is in an inner model.
+    Keras marks all of them, except a first one that is in an inner model. `seen` are
+    the numbers and the names of layers.
     """
-    options = config.get("config")
-    wrapped = options.get("layer") if isinstance(options, dict) else None
+    wrapped = configs.settings(config).get("layer")
     inner = [wrapped] if isinstance(wrapped, dict) else configs.inner_layers(config)
     for layer in inner:
-        number = str(layer.get(configs.SHARED))
-        name = str(layer.get("class_name")), configs.name_of(layer)
-        if number not in numbers and name not in names:
+        keys: set[object] = {str(layer.get(configs.SHARED)), _identity(layer)}
+        if not keys & seen:
             layer.pop(configs.SHARED, None)
-        numbers.add(number)
-        names.add(name)
-        _mark_repeats(layer, numbers, names)
+        seen |= keys
+        _mark_repeats(layer, seen)
+
+
+def _identity(layer: Config) -> tuple[str, str]:
+    return str(layer.get("class_name")), configs.name_of(layer)
 
 
 def _tokens(archive: zipfile.ZipFile) -> dict[str, dict[int, bytes]]:
@@ -167,7 +154,7 @@ def _tokens(archive: zipfile.ZipFile) -> dict[str, dict[int, bytes]]:
     claimed, size = (sum(getattr(info, of) for info in files) for of in SIZES)
     size = min(size, paths.size(str(archive.filename)))  # members may share bytes
     packed.check_expansion(ASSETS, claimed, size, limits.SMALL_TEXT_BYTES)
-    token_limit = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
+    token_limit = budget.Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
     for info in files:
         stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
         text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
@@ -178,7 +165,7 @@ def _tokens(archive: zipfile.ZipFile) -> dict[str, dict[int, bytes]]:
 
 
 def _training_config(compiled: object) -> Config | None:
-    """Return a `compile_config` in the form of the older `training_config`, or None."""
+    """Convert a `compile_config` to the older `training_config`, or return None."""
     if not isinstance(compiled, dict) or not compiled.get("optimizer"):
         return None
     optimizer = compiled["optimizer"]
@@ -186,24 +173,23 @@ def _training_config(compiled: object) -> Config | None:
         classes = {each.lower(): each for each in SLOT_GROUPS}
         class_name = classes.get(optimizer.lower(), optimizer)
         optimizer = {"class_name": class_name, "config": {}}
-    if not isinstance(optimizer, dict):
-        return None  # see `_left_out`
     others = {name: compiled.get(name) for name in COMPILED}
-    return {"optimizer_config": optimizer, **others}
+    is_config = isinstance(optimizer, dict)  # others: see `_left_out`
+    return {"optimizer_config": optimizer, **others} if is_config else None
 
 
 def _left_out(compiled: object) -> tuple[str, ...]:
-    """Return the parts of a training configuration that Keras 3 does not have."""
+    """Return the parts of a training configuration that are not converted."""
     optimizer = compiled.get("optimizer") if isinstance(compiled, dict) else None
     if isinstance(optimizer, list):
-        return ("an optimizer for each of its parts, as Keras 3 trains by one",)
+        return ("an optimizer for each part, because Keras 3 trains with one",)
     if optimizer and not isinstance(optimizer, dict | str):
         return (f"an optimizer that cannot be read: {str(optimizer)[:80]}",)
     return ()
 
 
 def _inputs(config: Config) -> Inputs:
-    """Return `{name: (shape, dtype)}` that a subclassed model was built for, or {}."""
+    """Return `{name: (shape, dtype)}` of a subclassed model's one input, or {}."""
     build_config = config.get("build_config")
     shape = build_config.get("input_shape") if isinstance(build_config, dict) else None
     if not isinstance(shape, list | tuple):
@@ -216,7 +202,7 @@ def _inputs(config: Config) -> Inputs:
 def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in the Keras-2 `.keras` file at `path`.
 
-    Its weights are unpacked into a nameless file while this context is open.
+    While this context is open, a temporary file has its weights.
     """
     with tempfile.TemporaryFile() as unpacked:
         with _open_archive(path) as archive:
@@ -228,7 +214,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             _unpack_weights(archive, unpacked)
             config = as_in_hdf5(texts.decode(text, CONFIG))
             tokens = _tokens(archive)
-        with guarded_hdf5.open_file(unpacked) as file:
+        with open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
             has_inner = member(file, INNER_GROUP) is not None
@@ -256,14 +242,12 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
 
 
 def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
-    """Return the weights of a model with a config; paths begin below the layer."""
+    """Return the weights of a model by layer; their paths begin below the layer."""
     if not configs.is_graph(config):
         all_weights = _below(file, "", set())
         return {"": tuple(w for w in all_weights if not w.path.startswith(NOT_LAYERS))}
     own = member(file, VARIABLES) or ()
-    of_model = (
-        hdf5.weight(own, name, f"{VARIABLES}/{name}") for name in _in_order(own)
-    )
+    of_model = (hdf5.weight(own, at, f"{VARIABLES}/{at}") for at in _in_order(own))
     return {**dict(_of_layers(file, config, {})), "": tuple(of_model)}
 
 
@@ -275,8 +259,7 @@ def _in_order(group: h5py.Group) -> list[str]:
 def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWeight]:
     """Yield the weights in a layer's group and in the groups below it.
 
-    `seen` collects the addresses of groups: a group in two places
-    could be in very many.
+    `seen` has the addresses of groups: hard links could repeat one very often.
     """
     for name in group:
         inner = member(group, name)
@@ -284,14 +267,14 @@ def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWei
             continue
         address = h5py.h5o.get_info(inner.id).addr
         if address in seen:
-            raise LegacyModelError(f"corrupt: {prefix}{name} is met twice.")
+            raise LegacyModelError(f"corrupt: {prefix}{name} occurs twice.")
         seen.add(address)
         if name != VARIABLES:
             yield from _below(inner, f"{prefix}{name}/", seen)
             continue
         for number in _in_order(inner):
             weight = hdf5.weight(inner, number, f"{prefix}{VARIABLES}/{number}")
-            # Layers that share a weight have that of one address.
+            # Layers that share a weight link to one address.
             at = h5py.h5o.get_info(inner[number].id).addr
             yield dataclasses.replace(weight, number=at)
 
@@ -320,7 +303,7 @@ def _of_layer(
 
     A repeated layer has the weights in `first`, by class and name.
     """
-    name = str(layer.get("class_name")), configs.name_of(layer)
+    name = _identity(layer)
     if configs.SHARED in layer:
         budget.work(budget.ITEM * len(first.get(name, ())))
         return first.get(name, [])
@@ -343,16 +326,16 @@ def _of_layer(
     if not configs.is_graph(layer):
         own = _below(group, "", set())
         weights += [w for w in own if w.path.partition("/")[0] not in parts]
-    # With two layers of one name, nothing says which of them is shared.
+    # If two layers have one name, the file does not record which of them is shared.
     first[name] = [] if name in first else weights
     return weights
 
 
 def _models_passed(group: h5py.Group, layer: Config) -> dict[str, Config]:
-    """Return `{attribute: config}` of the Functional models that a user's layer has.
+    """Return `{attribute: config}` of the Functional models in a user-defined layer.
 
-    An attribute has the model at the key of its name, or else the only one there is. A
-    model of a user's class lists layers beside, and each is stored once.
+    The config has each under the name of the attribute, or else it must be the only
+    one. A user-defined model also lists its layers, and each is stored once.
     """
     config = layer["config"]
     if any(member(group, at) is not None for at in configs.LAYER_GROUPS):
@@ -370,13 +353,12 @@ def _models_passed(group: h5py.Group, layer: Config) -> dict[str, Config]:
 
 
 def _inner(optimizer: Config) -> Config | None:
-    """Return the config of the optimizer in a LossScaleOptimizer; None of any other."""
+    """Return the config of the optimizer in a LossScaleOptimizer, else None."""
     config = configs.settings(optimizer).get("inner_optimizer")
     return config if isinstance(config, dict) else None
 
 
 def _state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
-    """Return the _state of an optimizer from its config and the HDF5 file."""
     is_inner = _inner(optimizer) is not None or member(file, INNER_GROUP) is not None
     group = member(file, f"{INNER_GROUP if is_inner else GROUP}/{VARIABLES}")
     stored = [] if group is None else _in_order(group)
@@ -393,7 +375,7 @@ def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
     """Return `[(slot, variable number)]` for `count` tensors, or None if unknown."""
     config = configs.settings(optimizer)
     if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
-        return None  # their files hold no slots that can be told apart
+        return None  # nothing in their files identifies the slots
     listed = SLOT_GROUPS.get(str(optimizer.get("class_name")), ())
     parts = (group.rpartition(":") for group in (AVERAGES, *listed))
     groups = [names.split() for key, _, names in parts if not key or config.get(key)]

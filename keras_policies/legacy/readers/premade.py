@@ -1,10 +1,10 @@
-"""Lists the layers of the premade models in a `.keras` file, as Functional models do.
+"""Turns the premade models in a `.keras` file into Functional models.
 
-    LinearModel      a Dense for each input, the last one with the bias; their sum
-    WideDeepModel    the sum of what a LinearModel and any other model give
+    LinearModel      the sum of a Dense for each input; the last one has the bias
+    WideDeepModel    the sum of the outputs of a LinearModel and any other model
 
-An activation follows both. Their weights are stored by attributes: `vars/0` is the
-bias, `layers/dense_1/vars/0` the kernel of the second input.
+An activation follows. Weights are stored by attribute: `vars/0` is the bias,
+`layers/dense_1/vars/0` the kernel of the second input.
 Source: keras/premade_models of Keras 2.15.
 """
 
@@ -26,20 +26,20 @@ OF_BIAS = "use_bias", "bias_initializer", "bias_regularizer"
 
 
 def listed(root: Config, weights: LayerWeights) -> tuple[Config, LayerWeights]:
-    """Return the config of a model in which all layers are listed, and its weights."""
+    """Return the config of a model that lists all layers, and its weights by layer."""
     premade: dict[str, Config] = {}
     converted = _listed(root, "", premade)
     if not premade:
         return root, weights
     names = [configs.name_of(layer) for layer in configs.inner_layers(converted)]
     grouped: dict[str, list[LegacyWeight]] = collections.defaultdict(list)
-    pairs = [
+    triples = [
         (name, f"{name}/{each.path}" if name else each.path, each)
         for name, layer in weights.items()
         for each in layer
     ]
-    paths = [path for _, path, _ in pairs]
-    for name, path, weight in pairs:
+    paths = [path for _, path, _ in triples]
+    for name, path, weight in triples:
         for start, model in premade.items():
             if path.startswith(start):
                 path = start + _path(model, path.removeprefix(start), paths)
@@ -50,7 +50,7 @@ def listed(root: Config, weights: LayerWeights) -> tuple[Config, LayerWeights]:
 
 
 def _listed(written: Config, path: str, premade: dict[str, Config]) -> Config:
-    """Return the config of a layer; `premade` gets the models in it by their paths."""
+    """Return the config of a layer; add the premade models in it to `premade`."""
     functional = _functional(written)
     if functional is not None:
         premade[path] = written
@@ -67,7 +67,7 @@ def _listed(written: Config, path: str, premade: dict[str, Config]) -> Config:
 
 
 def _functional(written: Config) -> Config | None:
-    """Return the config of a premade model as a Functional, None of any other."""
+    """Return the config of a premade model as a Functional, or None for others."""
     class_name, config = written.get("class_name"), written.get("config")
     shapes = (written.get("build_config") or {}).get("input_shape")
     is_keras = str(written.get("module")).startswith("keras.")  # not a user's class
@@ -123,10 +123,7 @@ def _kernels(config: Config, inputs: Sequence[str]) -> list[Config]:
 
 
 def _path(written: Config, stored: str, paths: Sequence[str]) -> str:
-    """Return the path of a weight of a premade model, from its path in the file.
-
-    `paths` are those of all weights.
-    """
+    """Convert the path of a weight in the file; `paths` are those of all weights."""
     first, _, rest = stored.partition("/")
     below = rest if first in LAYER_GROUPS else stored
     if written["class_name"] == LINEAR:
@@ -146,10 +143,9 @@ def _path(written: Config, stored: str, paths: Sequence[str]) -> str:
     return f"{configs.name_of(deep)}/{layer_paths(deep, names_in)(rest)}"
 
 
-def _is_shape(value: object) -> bool:
-    return isinstance(value, list) and not any(
-        isinstance(n, list | dict) for n in value
-    )
+def _is_shape(value: Any) -> bool:
+    is_list = isinstance(value, list)
+    return is_list and not any(isinstance(n, list | dict) for n in value)
 
 
 def _tensor(name: str) -> list[Any]:

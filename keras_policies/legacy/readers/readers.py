@@ -1,4 +1,4 @@
-"""Chooses the reader of a file by its content, whatever the file is called."""
+"""Chooses the reader of a file by its content, not by its name."""
 
 import contextlib
 import dataclasses
@@ -9,18 +9,13 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from keras_policies.legacy.base import errors, hints
-from keras_policies.legacy.base.errors import (
-    FilePath,
-    LegacyModelError,
-    MissingFileError,
-    located,
-)
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths, texts
 from keras_policies.legacy.readers import fetching, sources
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
-# Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
+# Modules, imported when needed: h5py and protobuf take 0.1 s.
 HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive", "saved_model.saved_model"
 ARCHITECTURE = "architecture"
 ENDINGS = ".json", ".yaml", ".yml"  # of architectures
@@ -35,32 +30,28 @@ EXPECTED = (
 
 
 def is_zip(path: FilePath) -> bool:
-    """Return whether the file at `path` is a zip, as a `.keras` file is."""
+    """Return whether the file at `path` is a zip, such as a `.keras` file."""
     with located(path, code="KP105"):
-        return _kind(pathlib.Path(path)) == ARCHIVE
+        return _reader_name(pathlib.Path(path)) == ARCHIVE
 
 
 def _kind(path: pathlib.Path) -> str:
-    """Return the name of the reader of the file at `path`, by its first bytes."""
+    """Return the module that reads the file at `path`, by its first bytes."""
     try:
         paths.check_regular(path)
         with path.open("rb") as file:
             start = file.read(8)
     except FileNotFoundError:
         raise _missing(path) from None
-    except OSError as error:
-        raise LegacyModelError(f"cannot be read: {error}.", code="KP107") from error
-    for signature, reader in SIGNATURES.items():
-        if start.startswith(signature):
-            return reader
+    for signature in filter(start.startswith, SIGNATURES):
+        return SIGNATURES[signature]
     is_json = start.removeprefix(texts.BYTE_ORDER_MARK).lstrip().startswith(b"{")
     if start and (is_json or path.suffix.lower() in ENDINGS):
         return ARCHITECTURE
     if start[4:] == TF_LITE:
         reason = "a TensorFlow Lite model, which cannot be trained."
-        raise LegacyModelError(
-            reason, "Pass the model that it was converted from.", code="KP102"
-        )
+        hint = "Pass the model that it was converted from."
+        raise LegacyModelError(reason, hint, code="KP102")
     problem = f"it begins with {start!r}" if start else "the file has zero bytes"
     raise LegacyModelError(f"no model: {problem}. Expected {EXPECTED}.", code="KP102")
 
@@ -70,7 +61,7 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
         hint = hints.load_weights_into_code(path)
         reason = "a checkpoint, which holds weights without a model."
         return LegacyModelError(reason, hint)
-    return MissingFileError("there is no such file or folder.")
+    return errors.MissingFileError("there is no such file or folder.")
 
 
 def check(path: FilePath) -> None:
@@ -85,11 +76,10 @@ def check(path: FilePath) -> None:
 
 @contextlib.contextmanager
 def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyModel]:
-    """Yield the `LegacyModel` at `path`, which can be read in this context.
+    """Yield the `LegacyModel` at `path`, whose tensors can be read in this context.
 
-    `weights` is the file with the weights of an architecture, if that is at `path`.
-    What is done in this context is charged against a budget in proportion to the file.
-    The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
+    `weights` is the file with the weights if `path` is that of an architecture. Work in
+    this context is charged against a budget in proportion to the size of the file.
     """
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(fetching.fetched(path))
@@ -103,13 +93,13 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
             name = _reader_name(here)
             if name != ARCHITECTURE and weights is not None:
                 raise LegacyModelError(
-                    "weights are for an architecture (.json, .yaml) without its own.",
+                    "weights are only for an architecture (.json, .yaml).",
                     "Call keras_policies.load_weights for those of another file.",
                     code="KP109",
                 )
             module = importlib.import_module(f"keras_policies.legacy.readers.{name}")
-            arguments = [] if weights is None else [weights]
-            reader: Reader = module.read(here, *arguments)
+            arguments = [here] if weights is None else [here, weights]
+            reader: Reader = module.read(*arguments)
         with errors.corrupt(here):
             try:
                 legacy = stack.enter_context(reader)
@@ -124,12 +114,11 @@ def _reader_name(path: pathlib.Path) -> str:
         return _folder_kind(path) if path.is_dir() else _kind(path)
     except LegacyModelError:
         raise
-    except OSError as error:  # a folder that may not be looked into
+    except OSError as error:  # such as a missing permission
         raise LegacyModelError(f"cannot be read: {error}.", code="KP107") from error
 
 
 def _folder_kind(path: pathlib.Path) -> str:
-    """Return the name of the reader of a folder."""
     if sources.is_saved_model(path):
         return FOLDER
     if sources.is_keras_3(path):

@@ -1,8 +1,8 @@
 """Finds the variables that the slots of an optimizer belong to.
 
-Names of slots contain those of variables. Keras 2.0 to 2.3, before it joined
-TensorFlow, numbered the variables of an optimizer: `Variable_3`, from 2.3 on `m_3`. It
-wrote one slot for all trained weights, then the next slot, so the order decides there.
+The name of a slot contains that of its variable. Keras 2.0 to 2.3, before it joined
+TensorFlow, numbered slots instead (`Variable_3`, from 2.3 on `m_3`): there the order
+decides, one slot for all trained weights, then the next slot.
 Source: keras/optimizers.py, `weights` of each class.
 """
 
@@ -18,7 +18,7 @@ from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
 from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import limits
 
-# Keras that numbered; tf.keras wrote 2.2.4-tf, and from 2.4.0 on its own.
+# Versions of Keras that numbered slots; tf.keras wrote 2.2.4-tf, and 2.4.0 or later.
 NUMBERED = re.compile(r"2\.[0-3]\.\d+")
 SLOTS = {
     "SGD": ("momentum",),
@@ -70,13 +70,10 @@ def with_numbered(
     optimizer: Config,
     trained: Sequence[LegacyWeight],
 ) -> LegacyOptimizerState:
-    """Return the state with the slots added, or unchanged if these do not fit.
+    """Return a state with its slots added, or unchanged if these do not fit.
 
-    Args:
-        state: the state found by names, without slots.
-        stored: the variables of the optimizer, in the order of the file.
-        optimizer: its config.
-        trained: the weights of the model that it trained, in the order of the file.
+    `stored` are the variables of the optimizer, `trained` the weights that it trained,
+    both in the order of the file.
     """
     kinds = SLOTS.get(str(optimizer.get("class_name")), ())
     if configs.settings(optimizer).get("amsgrad"):
@@ -94,12 +91,10 @@ def with_numbered(
 
 
 def trained(model: Config, weights: LayerWeights) -> Iterator[LegacyWeight]:
-    """Yield the weights that are trained, by the config of a model."""
+    """Yield the weights that a model with this config trains."""
     layers = {configs.name_of(layer): layer for layer in configs.inner_layers(model)}
     for name, layer_weights in weights.items():
-        settings = (layers.get(name) or {}).get("config")
-        if isinstance(settings, dict) and settings.get("trainable") is False:
-            continue
-        for weight in layer_weights:
-            if weight.name.rpartition("/")[2] not in STATISTICS:
-                yield weight
+        if configs.settings(layers.get(name, {})).get("trainable") is not False:
+            for weight in layer_weights:
+                if weight.name.rpartition("/")[2] not in STATISTICS:
+                    yield weight

@@ -1,7 +1,7 @@
-"""Finds the model that a path means: in an archive, in a folder, or on the hub.
+"""Finds the model that a path means: in an archive, in a folder, or on the Hub.
 
-A path to a part of a model is refused; the error names the right path.
-`hf://user/model` is downloaded from the Hugging Face Hub, as in Keras 3.
+The error for a path to a part of a model names the right path. `hf://user/model` is
+downloaded from the Hugging Face Hub, as in Keras 3.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ from keras_policies.legacy.readers import archives, fetching
 from keras_policies.legacy.readers.fetching import HUB
 
 MODEL_FILE = "saved_model.pb"
-# Files in the folder that a .keras file of Keras 3 is unpacked into.
+# Files in an unpacked .keras file of Keras 3.
 KERAS_3_FOLDER = "config.json", "metadata.json"
 ENDINGS = ".h5", ".hdf5", ".keras"
 BESIDE = "__MACOSX"  # where macOS puts its own files in a zip
 NAMED = 3  # models named in an error
 VARIABLES, LIST = "variables", "checkpoint"
 INDEX, DATA = ".index", ".data-"
-# The files of a model, in a repository with other files.
+# The files that are downloaded from a repository.
 PATTERNS = [
     *("*.h5", "*.hdf5", "*.keras"),
     *("*saved_model.pb", "*keras_metadata.pb", "*variables/*", "*assets/*"),
@@ -38,7 +38,7 @@ def is_saved_model(folder: FilePath) -> bool:
 
 
 def is_keras_3(folder: pathlib.Path) -> bool:
-    """Return whether a folder is a `.keras` file of Keras 3, unpacked."""
+    """Return whether a folder is an unpacked `.keras` file of Keras 3."""
     return all((folder / name).is_file() for name in KERAS_3_FOLDER)
 
 
@@ -47,10 +47,8 @@ def models_in(
 ) -> Iterator[str]:
     """Yield the paths of the models in a folder, in a fixed order.
 
-    Args:
-        folder: a folder that is not a model itself.
-        levels: how many levels of folders to look into; 0 for the folder alone.
-        unreadable: gets the folders that may not be read.
+    Search `levels` levels below it, 0 for the folder alone. Folders that cannot be read
+    are appended to `unreadable`.
     """
     refused: list[str] = [] if unreadable is None else unreadable
     walk = os.walk(folder, onerror=lambda error: refused.append(error.filename))
@@ -72,15 +70,10 @@ def checkpoints_in(folder: pathlib.Path) -> list[str]:
 
 @contextlib.contextmanager
 def local(path: FilePath, weights: bool = False) -> Iterator[pathlib.Path]:
-    """Yield the path of the model that `path` means, which may be unpacked for it.
+    """Yield the path of the model that `path` means, downloaded or unpacked if needed.
 
-    Args:
-        path: of a model, of a folder with one, of an archive; or one on the hub.
-        weights: whether a checkpoint in an archive also counts as a model.
-
-    Raises:
-        LegacyModelError: if an archive or a repository has no model or several. An
-            error about a file in them names it below `path`.
+    `path` is that of a model, of a folder with one, of an archive, or one on the Hub;
+    there must be one model in it. With `weights`, checkpoints in archives also count.
     """
     with fetching.fetched(path) as path, located(path):
         if fetching.is_hub(path):
@@ -96,13 +89,13 @@ def local(path: FilePath, weights: bool = False) -> Iterator[pathlib.Path]:
 
 
 def is_archive(path: pathlib.Path) -> bool:
-    """Return whether a path is a packed folder, and not a model."""
+    """Return whether a path is an archive of a model, not a `.keras` file."""
     if not path.is_file():
         return False
     try:
         with path.open("rb") as file:
             start = file.read(len(archives.XZ))
-    except OSError:  # opening it says so
+    except OSError:  # the reader raises it
         return False
     if archives.is_packed(start):
         return True
@@ -111,7 +104,7 @@ def is_archive(path: pathlib.Path) -> bool:
 
 def one_level_down(path: pathlib.Path) -> pathlib.Path:
     """Return a path, or that of the only model in a folder or one level below."""
-    with contextlib.suppress(PermissionError):  # opening it says so
+    with contextlib.suppress(PermissionError):  # the reader raises it
         if path.is_dir() and not is_saved_model(path) and not is_keras_3(path):
             models = list(models_in(str(path), levels=1))
             if len(models) == 1:
@@ -120,7 +113,7 @@ def one_level_down(path: pathlib.Path) -> pathlib.Path:
 
 
 def check_folder(path: pathlib.Path) -> None:
-    """Raise if a folder, which is not a model itself, has several models."""
+    """Raise if a folder that is not a model has several models in it."""
     models = [] if is_saved_model(path) else list(models_in(str(path), levels=1))
     if len(models) > 1:
         hint = "Pass the path of one; convert --output-dir DIR converts all."
@@ -153,19 +146,19 @@ def _several(models: list[str], folder: pathlib.Path, hint: str) -> LegacyModelE
 def check_meant(path: FilePath, weights: bool = False) -> None:
     """Raise an error that names the right path if `path` is only a part of a model.
 
-    `weights` says that weights without a model are enough.
+    With `weights`, a checkpoint without a model is accepted.
     """
     fetching.check(path)
     if not fetching.is_local(path):
         return
-    with contextlib.suppress(PermissionError):  # opening it says so
+    with contextlib.suppress(PermissionError):  # the reader raises it
         path = pathlib.Path(path)
-        folder = _saved_model_around(path)
-        if folder is not None:
-            hint = f"Pass the folder {str(folder)!r}."
-            raise LegacyModelError(
-                "a part of a SavedModel.", hint, path=path, code="KP102"
-            )
+        is_part = path.name == MODEL_FILE and path.is_file()
+        is_part |= path.name == VARIABLES and path.is_dir()
+        if is_part and is_saved_model(path.parent):
+            hint = f"Pass the folder {str(path.parent)!r}."
+            reason = "a part of a SavedModel."
+            raise LegacyModelError(reason, hint, path=path, code="KP102")
         prefixes = [path] if is_prefix(path) else _prefixes(path)
         if prefixes and not (weights and prefixes == [path]):
             named = " or ".join(repr(str(prefix)) for prefix in prefixes)
@@ -180,31 +173,21 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
 
 
 def is_prefix(path: pathlib.Path) -> bool:
-    """Return whether a path is a checkpoint's, which may be called `checkpoint`."""
+    """Return whether a path is the prefix of a checkpoint."""
     return pathlib.Path(f"{path}{INDEX}").is_file()
 
 
-def _saved_model_around(path: pathlib.Path) -> pathlib.Path | None:
-    """Return the folder of the SavedModel that a path is a part of, or None."""
-    if path.name == MODEL_FILE and path.is_file():
-        return path.parent
-    is_inside = path.name == VARIABLES and path.is_dir()
-    return path.parent if is_inside and is_saved_model(path.parent) else None
-
-
 def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
-    """Return the checkpoints that a path is a part of, or that lie in it."""
+    """Return the prefixes of the checkpoints that a path is part of or contains."""
     if path.is_dir() and not is_saved_model(path):
-        is_model = (path / VARIABLES / (VARIABLES + INDEX)).is_file()
+        is_model = is_prefix(path / VARIABLES / VARIABLES)
         return [] if is_model else _checkpoints_beside(path)
     if not path.is_file():
         return []
     if path.name == LIST:
         return _checkpoints_beside(path.parent)
-    name = path.name.removesuffix(INDEX).partition(DATA)[0]
-    prefix = path.with_name(name)
-    has_index = prefix.with_name(name + INDEX).is_file()
-    return [prefix] if name != path.name and has_index else []
+    prefix = path.with_name(path.name.removesuffix(INDEX).partition(DATA)[0])
+    return [prefix] if prefix != path and is_prefix(prefix) else []
 
 
 def _checkpoints_beside(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -212,7 +195,7 @@ def _checkpoints_beside(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def check_hub() -> None:
-    """Raise if what downloads is not installed."""
+    """Raise if `huggingface_hub` is not installed."""
     try:
         import huggingface_hub  # noqa: F401 (an extra)
     except ImportError as error:
@@ -224,10 +207,9 @@ def check_hub() -> None:
 
 
 def _download(url: str, folder: pathlib.Path, weights: bool) -> None:
-    """Put the files of a repository into an empty folder, from the cache if it can.
+    """Download a model into an empty folder; with `weights`, also checkpoints.
 
-    The cache has links from its snapshots to its blobs, which the readers refuse. With
-    `weights`, checkpoints are also downloaded.
+    The snapshots in the cache are links to its blobs, which the readers would refuse.
     """
     check_hub()
     import huggingface_hub
@@ -236,7 +218,7 @@ def _download(url: str, folder: pathlib.Path, weights: bool) -> None:
     patterns = [*PATTERNS, *(CHECKPOINT if weights else [])]
     try:
         cached = huggingface_hub.snapshot_download(repository, allow_patterns=patterns)
-    except Exception as error:  # of the hub, of its network, of a wrong name
+    except Exception as error:  # the Hub raises any, for the network or a wrong name
         reason = f"it cannot be downloaded: {type(error).__name__}: {error}"
         raise LegacyModelError(reason, code="KP107") from error
     shutil.copytree(cached, folder, dirs_exist_ok=True, copy_function=_link)

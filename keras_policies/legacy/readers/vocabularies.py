@@ -1,8 +1,7 @@
 """Separates the learned state of preprocessing layers from the weights of a model.
 
-Lookup layers keep their tokens in tables or in files of an archive, and numbers in
-variables. In Keras 3 both belong to the config of the layer, where
-`plan/preprocessing.py` puts it.
+Lookup layers keep tokens in tables or in files of an archive, and numbers in variables.
+In Keras 3, both are part of the layer's config: see `plan/preprocessing.py`.
 """
 
 import collections
@@ -20,7 +19,7 @@ STATEFUL = (*configs.LOOKUPS, "CategoryEncoding", "Discretization")
 
 
 def _in_config(config: Config, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of the layers with a learned state, as plan/ names them."""
+    """Yield the paths of layers with learned state, in the form that plan/ uses."""
     for layer in configs.inner_layers(config):
         path = budget.layer_path(prefix, configs.name_of(layer))
         if without_package(str(layer.get("class_name"))) in STATEFUL:
@@ -33,7 +32,7 @@ def take(
 ) -> tuple[dict[str, Vocabulary], LayerWeights]:
     """Return `({path: Vocabulary}, weights)`, the weights without learned state.
 
-    The keys of `tokens` are paths of layers, `{path: {index: token}}`.
+    `tokens` is `{path of a layer: {index: token}}`.
     """
     learned = {}
     used: set[int] = set()
@@ -54,7 +53,7 @@ def take(
 
 
 def _by_beginning(weights: Iterable[LegacyWeight]) -> dict[str, list[LegacyWeight]]:
-    """Return `{path: weights below it}`, by attributes without leading underscores."""
+    """Return `{path: weights below it}`; paths have no leading underscores."""
     below = collections.defaultdict(list, {"": list(weights)})
     for weight in weights:
         parts = [part.lstrip("_") for part in weight.path.split("/")]

@@ -1,8 +1,8 @@
-"""Reads files that hold weights without a model: checkpoints, and HDF5.
+"""Reads files that hold weights without a model: checkpoints and HDF5.
 
-A checkpoint of `tf.train.Checkpoint` or of `save_weights` has a graph of objects. It
-records no classes, and no names for the layers of a Sequential or Functional model:
-there they are `layer_with_weights-0`, `layer_with_weights-1`, ….
+The checkpoints of `tf.train.Checkpoint` and `save_weights` have a graph of objects. It
+records no classes, and numbers the layers of a Sequential or Functional model:
+`layer_with_weights-0`, `layer_with_weights-1`, ….
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Weights(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The objects of a file that may be the model, by name; `""` is the file itself."""
+    """The objects of a file that may be the model, by name; `""` is the root."""
 
     weights: Mapping[str, Weights]
     meant: str | None  # reported if none fits; None if there are several
@@ -45,20 +45,15 @@ class Candidates(NamedTuple):
 def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
     if not nodes:
         raise LegacyModelError(
-            "a checkpoint by names alone (of TensorFlow 1, or of an estimator): it "
-            "does not record which layer a tensor belongs to."
+            "a name-based checkpoint (of TensorFlow 1, or of an estimator): it does "
+            "not record which layer a tensor belongs to."
         )
     pairs = ((number, checkpoint.variable(node)) for number, node in enumerate(nodes))
     variables = {number: item for number, item in pairs if item is not None}
     return ObjectGraph(object_graph.children_of(nodes), variables, {})
 
 
-def _has_layers(edges: Edges) -> bool:
-    return any(edge.startswith(NUMBERED) for edge in edges)
-
-
 def _roots(graph: ObjectGraph) -> Edges:
-    """Return the objects that the root tracks and that hold variables."""
     return {
         edge: node
         for edge, node in graph.attributes(0).items()
@@ -71,7 +66,7 @@ def _roots(graph: ObjectGraph) -> Edges:
 
 
 def _at(graph: ObjectGraph, root: str) -> int:
-    """Return the object at a path of attributes, or raise an error with all roots."""
+    """Return the object at a path of attributes, or raise an error that names all."""
     node = 0
     for edge in root.split("/"):
         if edge not in graph.children[node]:
@@ -86,12 +81,14 @@ def _at(graph: ObjectGraph, root: str) -> int:
 
 def _meant(graph: ObjectGraph, roots: Edges) -> str | None:
     """Return the object that is most likely the model, or None if there are several."""
-    models = [edge for edge, node in roots.items() if _has_layers(graph.children[node])]
     if "model" in roots:
         return "model"
-    if _has_layers(graph.children[0]) or not models:
-        return ""
-    return models[0] if len(models) == 1 else None
+    has_layers = {
+        root: any(edge.startswith(NUMBERED) for edge in graph.children[node])
+        for root, node in {"": 0, **roots}.items()
+    }
+    models = [root for root in has_layers if has_layers[root]] or [""]
+    return models[0] if len(models) == 1 or models[0] == "" else None
 
 
 def _of_checkpoint(prefix: pathlib.Path, root: str | None) -> Candidates:
@@ -99,30 +96,30 @@ def _of_checkpoint(prefix: pathlib.Path, root: str | None) -> Candidates:
     checkpoint = Checkpoint(prefix)
     nodes = checkpoint.nodes()
     graph = _graph(checkpoint, nodes)
-    if root is not None:
-        found = _of_object(checkpoint, nodes, graph, _at(graph, root))
-        return Candidates({root: found}, root)
-    roots = _roots(graph)
+    if root is None:
+        roots = _roots(graph)
+        candidates, meant = {"": 0, **roots}, _meant(graph, roots)
+    else:
+        candidates, meant = {root: _at(graph, root)}, root
     weights = {
-        edge: _of_object(checkpoint, nodes, graph, node)
-        for edge, node in {"": 0, **roots}.items()
+        name: _of_object(checkpoint, nodes, graph, node)
+        for name, node in candidates.items()
     }
-    return Candidates(weights, _meant(graph, roots))
+    return Candidates(weights, meant)
 
 
 def _of_object(
     checkpoint: Checkpoint, nodes: Sequence[Message], graph: ObjectGraph, model: int
 ) -> Weights:
-    """Return the weights by layer, layers numbered where they have no name."""
+    """Return the weights of an object, by the numbers of its layers if it has any."""
     layers = {
         int(edge.removeprefix(NUMBERED)): node
         for edge, node in graph.children[model].items()
         if re.fullmatch(rf"{NUMBERED}[0-9]+", edge)
     }
     named = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
-    variables = {
-        name: graph.weights(node) for name, node in (named or {"": model}).items()
-    }
+    nodes_of = named or {"": model}
+    variables = {name: graph.weights(node) for name, node in nodes_of.items()}
     if named:  # without the counters beside a model
         own = graph.own_weights(model)
         variables[""] = {n: own[n] for n in own if own[n].path not in NO_MODEL}
@@ -140,9 +137,9 @@ def read(
 ) -> Iterator[Candidates]:
     """Yield `Candidates`, whose weights can be read in this context.
 
-    The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
-    that `sources.local` takes. `root` names one object of a checkpoint.
-    `by_name` asks for the names of layers.
+    The path is that of an HDF5 file, a checkpoint or a SavedModel, or one that
+    `sources.local` takes. `root` names an object of a checkpoint. With `by_name`, a
+    file without the names of layers is refused.
     """
     with contextlib.ExitStack() as stack:
         here = stack.enter_context(sources.local(path, weights=True))
@@ -181,9 +178,8 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
         return
     if zipfile.is_zipfile(path):
         hint = "Open it with keras_policies.load_model, and take that model's weights."
-        raise LegacyModelError(
-            "a .keras file, not one of weights alone.", hint, code="KP109"
-        )
+        reason = "a .keras file, not one of weights alone."
+        raise LegacyModelError(reason, hint, code="KP109")
     with guarded_hdf5.open_file(path) as file:
         group = guarded_hdf5.member(file, "model_weights") or file
         if not guarded_hdf5.names(group, "layer_names"):

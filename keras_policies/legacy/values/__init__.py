@@ -1,14 +1,13 @@
-"""The values that legacy functions compute on, and their evaluator.
+"""The values that legacy functions compute with, and their evaluator.
 
 A value is one of
-- a constant: a number of Python, which takes the dtype of what is beside it, or a numpy
-  array, whose dtype is `object` where a symbolic dimension is in it;
-- a symbolic dimension, `dims.Dim`: the length of an axis that is known when the model
-  runs;
+- a constant: a Python number, which takes the dtype of the other operand, or a numpy
+  array, of the dtype `object` if it contains symbolic dimensions;
+- a symbolic dimension, `dims.Dim`: the length of an axis that is known only when the
+  model runs;
 - a tensor of the model, `keras.KerasTensor`.
 
-Where no argument is a tensor of the model, numpy evaluates at once. Otherwise constants
-and dimensions become tensors, and a node of `keras.ops` is made. This is partial
-evaluation with symbolic dimensions, as jax.export (`_DimExpr`) and torch (`SymInt`)
-have it.
+If no argument is a tensor of the model, numpy evaluates at once. Otherwise constants
+and dimensions become tensors, and `keras.ops` makes a node. This is partial evaluation
+with symbolic dimensions, as in jax.export (`_DimExpr`) and torch (`SymInt`).
 """

@@ -17,7 +17,7 @@ def axis_length(tensor: Tensor, axis: int) -> Dim:
 
 
 def meeting(keys: Iterable[Any], tensor: Tensor, axis: int) -> Dim:
-    """Return the length of an axis to which axes of these keys are broadcast."""
+    """Return the length of an axis to which axes with these keys are broadcast."""
     every = frozenset(
         each for key in keys for each in (key if isinstance(key, frozenset) else (key,))
     )
@@ -25,18 +25,18 @@ def meeting(keys: Iterable[Any], tensor: Tensor, axis: int) -> Dim:
 
 
 def is_axis(length: Dim) -> bool:
-    """Return whether a dimension is the length of one axis, and nothing else."""
+    """Return whether a dimension is the length of one axis."""
     ((atoms, count), *rest) = length.terms.items()
     return not rest and count == 1 == len(atoms) and isinstance(atoms[0], AxisLength)
 
 
 def batch(tensor: Tensor) -> Dim:
-    """Return the batch size of the model, as the length of a tensor's first axis."""
+    """Return the model's batch size: the length of the first axis of a tensor."""
     return Dim({(AxisLength(BATCH, tensor, 0),): 1})
 
 
 def sizes(lengths: Sequence[int | None], name: str) -> Any:
-    """Return a shape as an array, before there is a tensor that has it.
+    """Return a shape as an array, before a tensor has it.
 
     Example:
         >>> sizes((None, 3), "x")
@@ -51,10 +51,9 @@ def sizes(lengths: Sequence[int | None], name: str) -> Any:
 
 
 def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
-    """Return a dimension; if it is the length of an axis, it is read from that axis.
+    """Return the length of an axis, by default a new dimension, to be read from there.
 
-    Without `length`, the axis gets a dimension of its own. A weight that only gives a
-    tensor its shape stays part of the model that way.
+    So, a weight that only gives a tensor its shape stays part of the model.
     """
     if length is None:
         return axis_length(tensor, axis)
@@ -65,18 +64,16 @@ def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
 
 
 def axes_in(value: Any) -> list[AxisLength]:
-    """Return the axes whose lengths a dimension, or an array of them, depends on.
+    """Return the axes on which a dimension depends, or an array of dimensions.
 
-    Equal axes, such as the batches of two tensors, are all listed.
+    Equal axes are all listed, such as the batches of two tensors.
     """
     if isinstance(value, Ratio):
         value = value.dividend
-    if not isinstance(value, np.ndarray | Dim | int):
-        return []
     if isinstance(value, np.ndarray):
         return [axis for item in value.flat for axis in axes_in(item)]
     axes: list[AxisLength] = []
-    for monomial in terms_of(value):
+    for monomial in terms_of(value) if isinstance(value, Dim) else ():
         for atom in monomial:
             if isinstance(atom, AxisLength):
                 axes.append(atom)

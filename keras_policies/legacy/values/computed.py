@@ -1,8 +1,7 @@
 """Shapes, slices and fills whose sizes may be known only when the model runs.
 
-All use a line of ones as long as a dimension (`dim_tensors.ones`): a fill is
-a sum of lines of zeros, a range counts along a line, a slice takes the positions of a
-range.
+All use a line of ones whose length is a dimension (`dim_tensors.ones`): a fill adds
+lines of zeros, a range counts along a line, a slice takes the positions of a range.
 """
 
 import math
@@ -16,23 +15,16 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
 from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import dim_tensors, dims
+from keras_policies.legacy.values import dim_tensors, dims, evaluator
 from keras_policies.legacy.values.dims import Dim, DimLike
-from keras_policies.legacy.values.evaluator import (
-    array,
-    dtype_of,
-    has_dims,
-    is_tensor,
-    ops,
-    simplified,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 from keras_policies.legacy.values.shapes import Shape, note_shape, shape_of
 
 Item: TypeAlias = "int | Dim | slice | EllipsisType | Tensor | None"
 
 
 def shape(value: Any) -> Shape:
-    """Return the shape of any value, with a `Dim` where it is not known."""
+    """Return the shape of any value, with a `Dim` for each unknown length."""
     return shape_of(value) if is_tensor(value) else tuple(np.shape(value))
 
 
@@ -42,15 +34,15 @@ def rank(value: Any) -> int:
 
 
 def vector(lengths: Sequence[DimLike], dtype: str = "int32") -> Any:
-    """Return dimensions as one value."""
+    """Return dimensions as one array."""
     has_unknown = any(map(has_dims, lengths))
     return np.array([*lengths], dtype=object if has_unknown else dtype)
 
 
 def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
-    """Return a value of a shape, full of a number."""
+    """Return a value of a shape that is full of a number."""
     if is_tensor(number) or not any(map(has_dims, lengths)):
-        return broadcast_to(ops.cast(array(number), dtype), lengths)
+        return broadcast_to(ops.cast(evaluator.array(number), dtype), lengths)
     shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
     value = np.full(shape_of_ones, number, dtype)  # torch returns no bfloat16
@@ -63,7 +55,7 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
 
 
 def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
-    """Return numbers from `start` to below `stop`: numbers or dimensions."""
+    """Return numbers from `start` to below `stop`, which may be dimensions."""
     if not any(map(has_dims, (start, stop, step))):
         if step == 0:
             raise ValueError("a range of step 0")
@@ -76,10 +68,7 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
 
 
 def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
-    """Return a value with zeros at the end of an axis, up to a multiple of `n`.
-
-    `count` is less than `n`: the zeros are cut out of `n - 1` zeros.
-    """
+    """Append `count` zeros, less than `n`, to an axis, up to a multiple of `n`."""
     lengths = [*shape(value)]
     lengths[axis] = lengths[axis] + count
     widths = [(0, n - 1 if i == axis else 0) for i in range(len(lengths))]
@@ -89,9 +78,9 @@ def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
 
 
 def multiple_after(length: DimLike, count: DimLike) -> int | None:
-    """Return the `n` that divides a length once `count` is added, or None.
+    """Return the `n` to whose next multiple `count` extends a length, or None.
 
-    `count` is less than `n`: `-(-T // 4) * 4 - T` more than `T` is a multiple of 4.
+    For example, `T` plus `-(-T // 4) * 4 - T` is a multiple of 4.
     """
     atoms = (atom for monomial in dims.terms_of(count) for atom in monomial)
     quotients = (a for a in atoms if isinstance(a, dims.Compound) and a.kind == "//")
@@ -103,7 +92,7 @@ def multiple_after(length: DimLike, count: DimLike) -> int | None:
 
 
 def along(line: Any, axis: int, axes: int) -> Any:
-    """Return a vector as a value of `axes` axes, of which the others have length 1."""
+    """Reshape a vector to `axes` axes, all of length 1 but one."""
     return ops.reshape(line, [-1 if i == axis else 1 for i in range(axes)])
 
 
@@ -116,19 +105,19 @@ def broadcast_to(value: Any, lengths: Sequence[DimLike]) -> Any:
     if missing == [1] * len(missing) and len(old) == rank(value):
         return value
     zeros = full(missing, 0, dtype_of(value))
-    # The zeros come first: TensorFlow takes a tall second operand for a bias.
+    # The zeros come first: TensorFlow may take the second operand for a bias.
     return (ops.logical_or if dtype_of(value) == "bool" else ops.add)(zeros, value)
 
 
 def reshape(value: Any, lengths: Sequence[DimLike]) -> Any:
     """Reshape; one of the lengths may be -1.
 
-    Where more lengths are unknown than Keras can infer, the rows are gathered at a grid
-    of positions that has the shape.
+    If more lengths are unknown than Keras can infer, rows are taken by a grid of
+    positions that has the shape.
     """
     if not is_tensor(value):
         array = np.reshape(value, [*map(_number, lengths)])
-        return simplified(array) if has_dims(value) else array
+        return evaluator.simplified(array) if has_dims(value) else array
     old = shape(value)
     if -1 in lengths:
         others = math.prod(n for n in lengths if not _is_rest(n))
@@ -171,7 +160,7 @@ def index(value: Any, spec: Sequence[Item]) -> Any:
     items = _without_ellipsis(spec, rank(value))
     if not is_tensor(value) and not any(map(_is_computed, items)):
         result = np.asarray(value)[tuple(items)]
-        return simplified(result) if has_dims(value) else result
+        return evaluator.simplified(result) if has_dims(value) else result
     lengths = iter(shape(value))
     plain: list[Any] = []
     later: list[tuple[int, Any]] = []  # axis of the result, positions
@@ -179,8 +168,9 @@ def index(value: Any, spec: Sequence[Item]) -> Any:
     for item in items:
         length = 1 if item is None else next(lengths)
         if isinstance(item, slice):
-            item = _bounded(item, length)
-        if isinstance(item, int) or item is None or _is_plain(item):
+            ends = _bound(item.start, length, is_start=True), _bound(item.stop, length)
+            item = slice(*ends, item.step)
+        if isinstance(item, int | slice | None) and not _is_computed(item):
             plain.append(item)
             axis += not isinstance(item, int)
             continue
@@ -198,18 +188,8 @@ def _is_computed(item: Item) -> bool:
     return any(has_dims(bound) or is_tensor(bound) for bound in bounds)
 
 
-def _is_plain(item: Any) -> bool:
-    return isinstance(item, slice) and not _is_computed(item)
-
-
-def _bounded(item: slice, length: DimLike) -> slice:
-    """Return a slice whose dimensions are counted from the end, where that works."""
-    return slice(
-        _bound(item.start, length, is_start=True), _bound(item.stop, length), item.step
-    )
-
-
 def _bound(value: Any, length: DimLike, *, is_start: bool = False) -> Any:
+    """Return a bound of a slice, counted from the end if it is a known number then."""
     if not isinstance(value, Dim):
         return value
     from_end = value - length  # B - B, B - 1 - B
@@ -229,7 +209,7 @@ def _positions(item: Any, length: DimLike) -> Any:
         raise ValueError(f"{item} of an axis of the length {length}")
     start = 0 if item.start is None else _from_start(item.start, length)
     stop = length if item.stop is None else _from_start(item.stop, length)
-    if isinstance(length, int):  # TensorFlow ends a slice where the axis ends
+    if isinstance(length, int):  # as in TensorFlow, slices end where the axis ends
         stop = dims.extreme("min", stop, length)
     return arange(start, stop, step)
 
@@ -239,7 +219,7 @@ def _from_start(bound: DimLike, length: DimLike) -> DimLike:
 
 
 def _sliced(value: Any, items: list[Any]) -> Any:
-    """Index by numbers and slices; torch takes no negative steps."""
+    """Index by numbers and slices; torch does not accept negative steps."""
     if not is_tensor(value):
         return np.asarray(value)[tuple(items)]
     axis = 0
@@ -254,7 +234,7 @@ def _sliced(value: Any, items: list[Any]) -> Any:
 
 
 def _without_ellipsis(spec: Sequence[Item], axes: int) -> list[Any]:
-    """Return the index with a full slice for each axis that it does not name."""
+    """Return an index with full slices for all axes that it leaves out."""
     others = sum(item is not None and item is not Ellipsis for item in spec)
     full_slices = [slice(None)] * (axes - others)
     places = [i for i, item in enumerate(spec) if item is Ellipsis]
@@ -264,7 +244,7 @@ def _without_ellipsis(spec: Sequence[Item], axes: int) -> list[Any]:
 
 
 def _forwards(item: slice, length: int | None) -> slice:
-    """Return the slice of a flipped axis that equals a backward slice of the axis."""
+    """Convert a backward slice of an axis to a slice of the flipped axis."""
     if (item.start, item.stop) == (None, None):
         return slice(None, None, -item.step)
     if length is None:
@@ -288,12 +268,10 @@ def tile(value: Any, multiples: Sequence[DimLike]) -> Any:
 
 
 def repeat(value: Any, times: DimLike, axis: int | None) -> Any:
-    """Repeat each item as many times."""
+    """Repeat each element `times` times."""
     if not isinstance(times, Dim):
         return ops.repeat(value, times, axis=axis)
     if axis is None:
         value, axis = reshape(value, [-1]), 0
-    length = shape(value)[axis]
-    return ops.take(
-        value, ops.floor_divide(arange(0, times * length), times), axis=axis
-    )
+    positions = ops.floor_divide(arange(0, times * shape(value)[axis]), times)
+    return ops.take(value, positions, axis=axis)

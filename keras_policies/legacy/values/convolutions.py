@@ -1,4 +1,4 @@
-"""Convolutions of arrays in numpy: no backend compiles them for one set of shapes."""
+"""Convolutions of arrays in numpy, which does not compile them for each shape."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Symbolic dimensions as tensors of the model: numbers, and lines of ones as long."""
+"""Symbolic dimensions as tensors of the model: scalars, and lines of ones."""
 
 import functools
 from typing import Any
@@ -8,19 +8,12 @@ import numpy as np
 from keras_policies._common.lazy_keras import ops
 from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values.dims import (
-    Atom,
-    AxisLength,
-    Compound,
-    Dim,
-    DimLike,
-    quotient,
-)
+from keras_policies.legacy.values.dims import Atom, AxisLength, Compound, Dim, DimLike
 from keras_policies.legacy.values.ratios import Ratio
 
 
 def scalar(value: Any) -> Any:
-    """Return a dimension as an int32 scalar tensor of the model; an int as it is."""
+    """Return a dimension as an int32 scalar of the model, an int unchanged."""
     if isinstance(value, Ratio):
         dividend = ops.cast(scalar(value.dividend), value.dtype)
         return ops.divide(dividend, value.divisor) if value.divisor > 1 else dividend
@@ -43,20 +36,20 @@ def _scalar(atom: Atom) -> Tensor:
 
 
 def _along(axis: AxisLength, dtype: str) -> Tensor:
-    """Return ones as long as an axis."""
+    """Return as many ones as an axis is long."""
     first: list[int | slice] = [0] * len(axis.tensor.shape)
     first[axis.axis] = slice(None)
     return ops.cast(ops.ones_like(axis.tensor[tuple(first)]), dtype)
 
 
 def _without_halves(value: Dim) -> Dim:
-    """Return a length without `T - T // 2`, which is `(T + 1) // 2`."""
+    """Replace `T - T // 2` in a length by `(T + 1) // 2`."""
     for monomial, count in value.terms.items():
         atom = monomial[0] if len(monomial) == 1 else None
         if count == -1 and isinstance(atom, Compound) and atom.kind == "//":
             dividend, divisor = atom.operands
             if divisor == 2:
-                value += Dim({monomial: 1}) - dividend + quotient(dividend + 1, 2)
+                value += Dim({monomial: 1}) - dividend + (dividend + 1) // 2
     return value
 
 
@@ -66,9 +59,10 @@ def _ones(count: int, dtype: str) -> Tensor:
 
 
 def ones(value: DimLike, dtype: str) -> Tensor:
-    """Return a line of ones, or raise ValueError if no node gives that length.
+    """Return a line of ones, or raise ValueError if no node has that length.
 
-    The terms of a sum are joined; a number is cut off: `2*B - 1` is `ones(2*B)[1:]`.
+    Terms of a sum are concatenated, a negative number is cut off: `2*B - 1` is
+    `ones(2*B)[1:]`.
     """
     if isinstance(value, int):
         return _ones(value, dtype)
@@ -95,7 +89,7 @@ def ones(value: DimLike, dtype: str) -> Tensor:
 
 
 def _line(atom: Atom, dtype: str) -> Tensor:
-    """Return ones as long as an atom."""
+    """Return as many ones as an atom says."""
     if isinstance(atom, AxisLength):
         return _along(atom, dtype)
     number, length = atom.operands
@@ -106,7 +100,7 @@ def _line(atom: Atom, dtype: str) -> Tensor:
         return ones(number, dtype)[(last_of_group,)]
     if not isinstance(number, int):
         raise ValueError(f"a length of {atom.text}")
-    number = max(number, 0)  # no length is negative
+    number = max(number, 0)  # lengths are not negative
     if atom.kind == "min":
         return ones(length, dtype)[(slice(number),)]
     rest = ones(length, dtype)[(slice(number, None),)]

@@ -1,9 +1,9 @@
 """Symbolic dimensions: integer polynomials in the lengths of axes.
 
-A polynomial is `{monomial: coefficient}`, a monomial a sorted tuple of atoms: the
-length of an axis, a floor quotient, the larger or the smaller of two dimensions. The
-form is canonical, so equality decides: `B * 20 // 20 == B`. A polynomial without atoms
-is an `int`.
+A polynomial is `{monomial: coefficient}`; a monomial is a sorted tuple of atoms: the
+length of an axis, or a floor quotient, maximum or minimum of two dimensions. This form
+is canonical, so equality decides: `B * 20 // 20 == B`. A polynomial without atoms is an
+`int`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ BATCH = "batch"
 
 
 class UndecidedError(ValueError):
-    """A comparison of two dimensions whose outcome depends on the model's input."""
+    """A comparison of two dimensions that depends on the model's input."""
 
     def __init__(self, one: DimLike, relation: str, other: DimLike) -> None:
-        super().__init__(
-            f"whether {one} {relation} {other} depends on the model's input"
-        )
+        comparison = f"{one} {relation} {other}"
+        super().__init__(f"whether {comparison} depends on the model's input")
 
 
 @dataclasses.dataclass(frozen=True)
 class AxisLength:
     """The length of an axis of a tensor, at least 1.
 
-    All axes that are the model's batch have the key `BATCH`, and so are one atom. An
-    axis that several others are broadcast to has the set of their keys.
+    All batch axes of the model are one atom, with the key `BATCH`. The key of an axis
+    that several others are broadcast to is the set of their keys.
     """
 
     key: str | tuple[int, int] | frozenset[Any]
@@ -49,13 +48,13 @@ class AxisLength:
 
     @functools.cached_property
     def text(self) -> str:
-        """str, which axis it is; the name comes from the file."""
+        """str, names the axis; the file gave the tensor its name."""
         if isinstance(self.key, str):
             return self.key[: limits.TOLD_NAME]
         return f"{self.tensor.name[: limits.TOLD_NAME]}.shape[{self.axis}]"
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        """Return the length where those of axes are given, by their keys."""
+        """Return the length, from the lengths of axes by key."""
         return lengths[self.key]
 
 
@@ -76,12 +75,12 @@ class Compound:
 
     @functools.cached_property
     def depth(self) -> int:
-        """int, how many atoms are inside each other."""
+        """int, how deep atoms are nested."""
         return 1 + max(map(depth, self.operands))
 
     @functools.cached_property
     def parts(self) -> int:
-        """int, how many numbers and axes its text names."""
+        """int, how many numbers and axes are in its text."""
         return sum(map(parts, self.operands))
 
     @functools.cached_property
@@ -94,15 +93,13 @@ class Compound:
 
     @functools.cached_property
     def text(self) -> str:
-        """str, the division, or a call of the function."""
+        """str, the division, or the call of the function."""
         one, other = self.operands
-        is_quotient = self.kind == "//"
-        return (
-            f"(({one}) // ({other}))" if is_quotient else f"{self.kind}({one}, {other})"
-        )
+        is_call = self.kind != "//"
+        return f"{self.kind}({one}, {other})" if is_call else f"(({one}) // ({other}))"
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        """Return the number where the lengths of axes are given, by their keys."""
+        """Return the number, from the lengths of axes by key."""
         return int(FUNCTIONS[self.kind](*(evaluate(x, lengths) for x in self.operands)))
 
 
@@ -113,9 +110,9 @@ Monomial: TypeAlias = tuple[Atom, ...]
 class Dim:
     """A dimension that is known only when the model runs.
 
-    `==` decides whether two dimensions are the same polynomial, and so equal whatever
-    the input is. `<`, `<=`, `>` and `>=` raise `UndecidedError` where the input
-    decides; an axis counts as not empty.
+    `==` compares polynomials: whether two dimensions are equal for all inputs. `<`,
+    `<=`, `>` and `>=` raise `UndecidedError` if it depends on the input; all axes are
+    assumed to be not empty.
 
     Example:
         >>> size = Dim({(AxisLength("batch", tensor=None, axis=0),): 1})
@@ -124,7 +121,7 @@ class Dim:
     """
 
     __slots__ = ("_hash", "_text", "parts", "terms")
-    __array_ufunc__ = None  # numpy asks the operators below
+    __array_ufunc__ = None  # numpy uses the operators below
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self.terms = dict(terms)
@@ -200,12 +197,11 @@ class Dim:
     def __repr__(self) -> str:
         if not self._text:
             terms = sorted(self.terms.items(), key=_order, reverse=True)
-            self._text = " + ".join(
-                "*".join(
-                    [*([str(n)] if n != 1 or not m else []), *(atom.text for atom in m)]
-                )
+            factors = (
+                [str(n)] * (n != 1 or not m) + [atom.text for atom in m]
                 for m, n in terms
             )
+            self._text = " + ".join(map("*".join, factors))
         return self._text
 
 
@@ -235,15 +231,15 @@ def _parts(terms: Mapping[Monomial, int]) -> int:
 
 
 def parts(value: DimLike) -> int:
-    """Return how many numbers and axes the text of a dimension names."""
+    """Return how many numbers and axes are in the text of a dimension."""
     return value.parts if isinstance(value, Dim) else 1
 
 
 def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
     """Return the dimension, or raise ValueError if it exceeds the limits.
 
-    An atom holds others, which may hold the same one: written out, they double with
-    each level. The cost of every operation grows with the number of parts.
+    Nested atoms that share others double in size with each level when written out, and
+    the cost of each operation grows with the number of parts.
     """
     nonzero = {monomial: count for monomial, count in terms.items() if count}
     budget.work(budget.ITEM * _parts(nonzero))
@@ -257,7 +253,7 @@ def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
 
 
 def depth(value: DimLike) -> int:
-    """Return how many atoms of a dimension are inside each other."""
+    """Return how deep the atoms of a dimension are nested."""
     return max((atom.depth for m in terms_of(value) for atom in m), default=0)
 
 
@@ -273,10 +269,10 @@ def bounds(value: DimLike) -> tuple[float, float]:
     """Return a lower and an upper bound, infinite where none is known."""
     low = high = 0.0
     for monomial, count in terms_of(value).items():
-        least = math.prod((max(a.low, -math.inf) for a in monomial), start=1.0)
         if any(atom.low < 0 for atom in monomial):
             return -math.inf, math.inf
-        ends = (count * least, count * math.inf if monomial else count * least)
+        least = count * math.prod((atom.low for atom in monomial), start=1.0)
+        ends = least, count * math.inf if monomial else least
         low, high = low + min(ends), high + max(ends)
     return low, high
 
@@ -296,11 +292,7 @@ def _decided(
 
 
 def not_equal(one: DimLike, other: DimLike) -> bool:
-    """Return whether two dimensions differ, whatever the input is.
-
-    Raises:
-        UndecidedError: if the input decides.
-    """
+    """Return whether two dimensions differ; raise `UndecidedError` if inputs decide."""
     if one == other:
         return False
     low, high = bounds(one - other)
@@ -310,9 +302,9 @@ def not_equal(one: DimLike, other: DimLike) -> bool:
 
 
 def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
-    """Return `dividend // divisor`, rounded down as Python does.
+    """Return `dividend // divisor`, rounded down as in Python.
 
-    Terms that the divisor divides without rest leave the quotient:
+    Terms without a remainder are divided exactly:
     `(20*B + T + 45) // 20 == B + 2 + (T + 5) // 20`.
     """
     if divisor == 0:
@@ -325,25 +317,21 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
         whole, rest = whole + constant, rest - constant * divisor
     if rest == 0 or (isinstance(rest, int) and isinstance(divisor, int)):
         return whole
-    if isinstance(divisor, int) and _is_negated(rest):  # -(-T // 8) is (T + 7) // 8
-        return whole - quotient(divisor - 1 - rest, divisor)
+    if isinstance(divisor, int):
+        _, factor = min((t for t in terms_of(rest).items() if t[0]), key=_order)
+        if factor < 0:  # -(-T // 8) is (T + 7) // 8
+            return whole - quotient(divisor - 1 - rest, divisor)
     return whole + _of_atom("//", rest, divisor)
 
 
-def _is_negated(value: Any) -> bool:
-    """Return whether the first term that is not a number has a factor below 0."""
-    return min((term for term in terms_of(value).items() if term[0]), key=_order)[1] < 0
-
-
 def _divided(dividend: DimLike, divisor: DimLike) -> tuple[DimLike, DimLike]:
-    """Return an exact quotient of some of the terms, and the rest."""
+    """Return the exact quotient of some terms, and the rest."""
     budget.work(budget.ITEM * parts(dividend) * parts(divisor))
-    (atoms, count), *others = sorted(
-        terms_of(divisor).items(), key=_order, reverse=True
-    )
+    order = functools.partial(sorted, key=_order, reverse=True)
+    (atoms, count), *others = order(terms_of(divisor).items())
     whole: DimLike = 0
     rest = dividend
-    for monomial, times in sorted(terms_of(dividend).items(), key=_order, reverse=True):
+    for monomial, _ in order(terms_of(dividend).items()):
         times = terms_of(rest).get(monomial, 0)
         remaining = [*monomial]
         for atom in atoms:
@@ -368,7 +356,7 @@ def extreme(kind: str, one: DimLike, other: DimLike) -> DimLike:
 
 
 def evaluate(value: DimLike, lengths: Mapping[Any, int]) -> int:
-    """Return a dimension where the lengths of axes are given, by their keys."""
+    """Return the value of a dimension, from the lengths of axes by key."""
     return sum(
         count * math.prod(atom.evaluate(lengths) for atom in monomial)
         for monomial, count in terms_of(value).items()

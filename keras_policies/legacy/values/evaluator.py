@@ -1,7 +1,7 @@
 """Partial evaluation: `ops.add(x, y)` for tensors, constants and dimensions alike.
 
     ops.add(np.float32(1), np.float32(2))      # constants: numpy, at once
-    ops.multiply(length, 2)                    # a dimension: its own operators
+    ops.multiply(length, 2)                    # a dimension: its operators
     ops.add(keras.Input((3,)), np.float32(2))  # a tensor: a node of keras.ops
 
 Names and arguments are those of `keras.ops`.
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ml_dtypes  # noqa: F401 (numpy knows bfloat16 by it)
+import ml_dtypes  # noqa: F401 (registers bfloat16 with numpy)
 import numpy as np
 import numpy.typing as npt
 
@@ -23,17 +23,10 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import dim_tensors, dims
+from keras_policies.legacy.values import dim_tensors, dims, rules
 from keras_policies.legacy.values.dims import Dim, UndecidedError
 from keras_policies.legacy.values.ratios import Ratio
-from keras_policies.legacy.values.rules import (
-    BITS,
-    PLAIN,
-    RULES,
-    broadcast_size,
-    cast,
-    ratio,
-)
+from keras_policies.legacy.values.rules import PLAIN, RULES, cast, ratio
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
 DEFAULTS = {"float64": "float32", "int64": "int32"}
@@ -42,16 +35,13 @@ EXTREMES = {"max": "maximum", "min": "minimum"}
 
 
 def is_tensor(value: object) -> bool:
-    """Return whether a value is a tensor of the model, not a constant or a dimension.
-
-    Without Keras, which takes seconds to import, there is none.
-    """
+    """Return whether a value is a tensor of the model, without importing Keras."""
     loaded = sys.modules.get("keras")
     return loaded is not None and isinstance(value, loaded.KerasTensor)
 
 
 def has_dims(value: object) -> bool:
-    """Return whether a value is a dimension, or an array with dimensions in it."""
+    """Return whether a value is a dimension, or an array of dimensions."""
     return isinstance(value, Dim | Ratio) or (
         isinstance(value, np.ndarray) and value.dtype == object
     )
@@ -60,7 +50,7 @@ def has_dims(value: object) -> bool:
 def array(value: Any, dtype: str | None = None) -> Any:
     """Return a value as a tensor, an array or a dimension.
 
-    Numbers of Python get TensorFlow's dtypes; a list with tensors in it is stacked.
+    Python numbers get the dtypes of TensorFlow; lists of tensors are stacked.
     """
     if is_tensor(value) or isinstance(value, Dim | Ratio):
         return value if dtype is None else ops.cast(value, dtype)
@@ -77,15 +67,13 @@ def array(value: Any, dtype: str | None = None) -> Any:
 
 
 def tensor(value: Any, dtype: str | None = None) -> Any:
-    """Return a value as what `keras.ops` takes: dimensions become tensors."""
+    """Return a value for `keras.ops`; dimensions become tensors."""
     if isinstance(value, Dim | Ratio):
         value = dim_tensors.scalar(value)
     elif has_dims(value):
-        own_dtype = dtype_of(value)
-        items = [
-            keras_ops.cast(dim_tensors.scalar(n), own_dtype) for n in value.ravel()
-        ]
-        value = keras_ops.reshape(keras_ops.stack(items), value.shape)
+        items = map(dim_tensors.scalar, value.ravel())
+        line = [keras_ops.cast(item, dtype_of(value)) for item in items]
+        value = keras_ops.reshape(keras_ops.stack(line), value.shape)
     elif isinstance(value, np.ndarray | np.generic):
         return value if dtype is None else np.asarray(value, dtype)
     is_other = dtype is not None and is_tensor(value) and value.dtype != dtype
@@ -101,12 +89,12 @@ def dtype_of(value: Any) -> str:
 
 
 def is_integer_dtype(name: str) -> bool:
-    """Return whether a dtype is one of whole numbers."""
+    """Return whether a dtype is one of integers."""
     return name.startswith(("int", "uint"))
 
 
 def simplified(result: Any) -> Any:
-    """Return an array of objects as one of numbers if it has no dimension any more."""
+    """Convert an array of objects to one of numbers if it contains no dimensions."""
     if isinstance(result, list | tuple):
         return type(result)(map(simplified, result))
     items = np.asarray(result, dtype=object)
@@ -119,18 +107,17 @@ def simplified(result: Any) -> Any:
 
 
 class Ops:
-    """The functions of `keras.ops`, for all kinds of values."""
+    """The functions of `keras.ops` for all kinds of values."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return functools.partial(evaluate, name)
 
 
 def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a function of `keras.ops`, or compute at once what it would return.
+    """Call a function of `keras.ops`, or compute its result at once.
 
-    Raises:
-        ValueError: if it cannot be computed.
-        LimitError: if the size of the file does not explain what it costs.
+    Raise ValueError if it cannot be computed, and LimitError if it costs more than the
+    size of the file explains.
     """
     values = [*trees.leaves((args, kwargs))]
     rule = RULES.get(name, PLAIN)
@@ -147,7 +134,7 @@ def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 ops = Ops()
-_compiled: set[tuple[str, ...]] = set()  # names and arguments of calls of Keras
+_compiled: set[tuple[str, ...]] = set()  # names and arguments of calls to Keras
 
 
 def get_op(name: str) -> Callable[..., Any]:
@@ -161,7 +148,7 @@ def get_op(name: str) -> Callable[..., Any]:
 
 def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     rule = RULES.get(name, PLAIN)
-    function = _of_bits(name) if name in BITS else rule.node or get_op(name)
+    function = _of_bits(name) if name in rules.BITS else rule.node or get_op(name)
     args = _promoted(name, args)
     named = {key: trees.mapped(tensor, value) for key, value in kwargs.items()}
     args = [trees.mapped(tensor, value) for value in args]
@@ -171,7 +158,7 @@ def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Evaluate a function on dimensions, or on a tensor that has them."""
+    """Evaluate a function of dimensions, or of arrays of them."""
     rule = RULES.get(name, PLAIN)
     if name in EXTREMES:
         return _extreme(EXTREMES[name], *args, **kwargs)
@@ -184,8 +171,8 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         try:
             function = np.frompyfunc(_plain(rule.dims), len(operands), 1)
             return simplified(function(*operands))
-        except (TypeError, UndecidedError):
-            pass  # a fraction, or a comparison of nodes
+        except (TypeError, UndecidedError):  # a fraction, or a comparison
+            pass  # becomes a node
     if name in ("ones_like", "zeros_like"):
         return _of_arrays(name, [np.zeros(np.shape(args[0]), "int32")], kwargs)
     if name == "cast":
@@ -195,7 +182,7 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _cast_dims(value: Any, dtype: str) -> Any:
-    """Return dimensions as whole or floating-point numbers, which are exact."""
+    """Cast dimensions to exact integers or fractions where possible."""
     is_float = dtype in ("float16", "float32", "float64")
     if is_float or is_integer_dtype(dtype):
         convert = functools.partial(ratio, dtype=dtype) if is_float else _truncated
@@ -211,7 +198,7 @@ def _truncated(value: Any) -> Any:
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is given Python's numbers instead of numpy's."""
+    """Return a function that gets Python numbers in place of numpy's."""
 
     def plain(*items: Any) -> Any:
         return function(*(x.item() if isinstance(x, np.integer) else x for x in items))
@@ -229,7 +216,7 @@ def _extreme(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
 
 
 def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return what numpy computes, or if it lacks the function, the backend of Keras."""
+    """Compute a function with numpy, or with Keras's backend if numpy lacks it."""
     rule = RULES.get(name, PLAIN)
     function = rule.arrays or _numpy(name)
     if function is None:
@@ -237,23 +224,19 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
             raise ValueError("computed when the model is built")
         return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
-    if rule.is_wide and (half := _half(args)):  # summed in float32, as by the backends
+    arrays = [x for x in trees.leaves(args) if isinstance(x, np.ndarray)]
+    half = next((str(x.dtype) for x in arrays if _is_half(x)), None)
+    if rule.is_wide and half:  # backends also add in float32
         args = trees.mapped(lambda x: cast(x, "float32") if _is_half(x) else x, [*args])
         return trees.mapped(lambda x: cast(x, half), function(*args, **named))
     result = function(*args, **named)
-    first = next((x for x in trees.leaves(args) if isinstance(x, np.ndarray)), None)
-    if rule.keeps_dtype and first is not None and first.dtype.kind in "iu":
-        return result.astype(first.dtype)
+    if rule.keeps_dtype and arrays and arrays[0].dtype.kind in "iu":
+        return result.astype(arrays[0].dtype)
     return tuple(result) if isinstance(result, list) else result
 
 
 def _is_half(x: object) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.name in ("float16", "bfloat16")
-
-
-def _half(args: Sequence[Any]) -> str | None:
-    """Return the dtype of half precision among arguments, or None."""
-    return next((str(x.dtype) for x in trees.leaves(args) if _is_half(x)), None)
 
 
 def _numpy(name: str) -> Callable[..., Any] | None:
@@ -269,7 +252,7 @@ def _eagerly(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """Call a function of Keras, or a layer, on arrays; return arrays."""
+    """Call a function or a layer of Keras on arrays; return arrays."""
     call = name, *(str(getattr(x, "shape", x)) for x in trees.leaves((args, kwargs)))
     if call not in _compiled:
         budget.work(budget.COMPILED)
@@ -291,13 +274,14 @@ def call_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
 def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
     """Return arguments, with those of one dtype in TensorFlow in that dtype."""
     args = [np.asarray(x) if isinstance(x, np.generic) else x for x in args]
-    if name in LISTS or name == "einsum":
-        first = 0 if name in LISTS else 1
-        items = promoted([*(args[0] if name in LISTS else args[1:])])
-        if name in LISTS and any(map(is_tensor, items)):  # no Python numbers
-            like = next(x.dtype for x in items if is_tensor(x))
+    if name == "einsum":
+        return [args[0], *promoted(args[1:])]
+    if name in LISTS:
+        items = promoted([*args[0]])
+        like = next((x.dtype for x in items if is_tensor(x)), None)
+        if like is not None:  # no Python numbers
             items = [x if is_tensor(x) else np.asarray(x, like) for x in items]
-        return [items, *args[1:]] if first == 0 else [args[0], *items]
+        return [items, *args[1:]]
     positions = [i for i in RULES.get(name, PLAIN).same if i < len(args)]
     for i, value in zip(positions, promoted([args[i] for i in positions]), strict=True):
         args[i] = value
@@ -307,8 +291,7 @@ def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
 def promoted(values: Sequence[Any]) -> list[Any]:
     """Return values in one dtype: that of the first tensor, or of the first array.
 
-    A constant without axes counts as a Python number beside a tensor: Keras gives it
-    the dtype of the tensor.
+    Beside a tensor, a scalar constant becomes a Python number, which Keras casts.
     """
     values = [v if isinstance(v, int | float | complex) else array(v) for v in values]
     like = next(filter(is_tensor, values), None)
@@ -326,7 +309,7 @@ def promoted(values: Sequence[Any]) -> list[Any]:
 
 
 def _weak(value: Any, dtype: npt.DTypeLike) -> Any:
-    """Return a number without axes in a dtype, if it is of the same kind."""
+    """Return a scalar in a dtype of the same kind, other values as they are."""
     if np.ndim(value):
         return value
     items = array(value)
@@ -352,14 +335,16 @@ def _beside(value: Any, dtype: str) -> Any:
 
 
 def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Charge the cost of a function of arrays, before it is computed."""
+    """Charge the cost of a function of arrays before it is computed."""
     arrays = [x for x in trees.leaves(args) if isinstance(x, np.ndarray)]
     total = sum(x.size for x in arrays)
     size = max((x.itemsize for x in arrays), default=8)
     if name == "cast":
         size = np.dtype(args[1]).itemsize
     rule = RULES.get(name, PLAIN)
-    count = rule.returns(*args, **kwargs) if rule.returns else broadcast_size(arrays)
+    count = (
+        rule.returns(*args, **kwargs) if rule.returns else rules.broadcast_size(arrays)
+    )
     computed = rule.computes(*args, **kwargs) if rule.computes else total
     budget.spend(max(count, 1), size, computed=max(computed, total))
 
@@ -368,11 +353,8 @@ def _of_bits(name: str) -> Callable[..., Any]:
     """Return a bitwise function that also accepts Python numbers; Keras's do not."""
 
     def function(x: Any, y: Any) -> Any:
-        like = x if is_tensor(x) else y
-        operands = (
-            v if is_tensor(v) or np.ndim(v) else keras_ops.full_like(like, v)
-            for v in (x, y)
-        )
-        return get_op(name)(*operands)
+        x = x if is_tensor(x) or np.ndim(x) else keras_ops.full_like(y, x)
+        y = y if is_tensor(y) or np.ndim(y) else keras_ops.full_like(x, y)
+        return get_op(name)(x, y)
 
     return function

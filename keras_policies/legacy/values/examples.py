@@ -1,7 +1,7 @@
 """Tensors that do not depend on data: constants that a model repeats for each example.
 
-A mask that is made of `ones_like(x)` is one. Its first axis may be the batch, or be
-merged with it; what it is for one example is computed when the model is built.
+A mask made from `ones_like(x)` is one. Its first axis may be the batch, or be merged
+with it; the value for one example is computed when the model is built.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.evaluator import evaluate
 from keras_policies.legacy.values.shapes import shape_of
 
-# Classes of operations whose result for an example depends on that example alone.
-# None counts positions, which would distinguish the examples of a batch.
+# Operations whose result for an example depends on that example alone. None of them
+# counts positions, which would distinguish the examples of a batch.
 FILLS = {"OnesLike": 1, "ZerosLike": 0}
 OF_EACH = {
     name.replace("_", "").lower(): name
@@ -32,9 +32,9 @@ BATCH_SIZES = 1, 2, 3
 
 
 def one_of(tensor: Tensor) -> npt.NDArray[Any] | None:
-    """Return what a tensor is at batch size 1, if all examples have the same; or None.
+    """Return the value of a tensor at batch size 1, or None if examples differ.
 
-    At batch size `n`, it is that `n` times along its first axis.
+    At batch size `n`, the tensor repeats it `n` times along its first axis.
     """
     values = [_computed(tensor, {dims.BATCH: n}) for n in BATCH_SIZES]
     one = values[0]
@@ -45,7 +45,7 @@ def one_of(tensor: Tensor) -> npt.NDArray[Any] | None:
 
 
 def _computed(tensor: Tensor, lengths: Mapping[Any, int]) -> Any:
-    """Return a tensor where axes have these lengths; None if it depends on data."""
+    """Compute a tensor for these lengths of axes; return None if it depends on data."""
     values: dict[int, Any] = {}
     waiting = [tensor]
     while waiting:
@@ -56,7 +56,7 @@ def _computed(tensor: Tensor, lengths: Mapping[Any, int]) -> Any:
         if kind in FILLS:
             try:
                 shape = [dims.evaluate(n, lengths) for n in shape_of(current)]
-            except KeyError:  # depends on the length of a sequence
+            except KeyError:  # it depends on the length of a sequence
                 return None
             values[id(current)] = computed.full(shape, FILLS[kind], current.dtype)
         elif name is None or isinstance(operation, keras.Layer):

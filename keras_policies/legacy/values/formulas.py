@@ -1,7 +1,6 @@
 """Formulas as text: `"where(x > 0, dy, 0.0)"`.
 
-They are Python expressions. Names are values; operators and calls are functions of
-`keras.ops`.
+They are Python expressions of values; operators and calls are functions of `keras.ops`.
 """
 
 import ast
@@ -32,7 +31,7 @@ OPERATORS: Mapping[type[ast.AST], str] = {
 
 @functools.cache
 def compiled(text: str) -> Formula:
-    """Return the function that a formula is, of the values of its names."""
+    """Return a formula as a function of the values of its names."""
     return _compiled(ast.parse(text, mode="eval").body)
 
 

@@ -1,4 +1,4 @@
-"""Sizes as floating-point numbers, which are exact: `ceil(T / 2)`."""
+"""Sizes as exact fractions: `ceil(T / 2)`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from keras_policies.legacy.values.dims import DimLike, bounds, quotient
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """A floating-point number: a dimension, divided by a whole number.
+    """A floating-point number: a dimension divided by an integer.
 
-    The code of models halves sizes as floats, and rounds them: `ceil(T / 2)`.
+    The code of models halves sizes as floats and rounds them: `ceil(T / 2)`.
     """
 
     dividend: DimLike
@@ -49,7 +49,7 @@ class Ratio:
         return self._with(other, lambda x: self._product(x.inverse()))
 
     def inverse(self) -> Ratio:
-        """Return the number that divides 1 by this one, which is known."""
+        """Return 1 divided by this number, which must be known."""
         if not isinstance(self.dividend, int) or self.dividend <= 0:
             raise TypeError(f"1 / {self}")
         return Ratio(self.divisor, self.dividend, self.dtype)
@@ -66,16 +66,15 @@ class Ratio:
         return -self + other
 
     def floor(self) -> Any:
-        """Return the number, rounded down."""
+        """Return the number rounded down."""
         return simplest(Ratio(quotient(self.dividend, self.divisor), 1, self.dtype))
 
     def ceil(self) -> Any:
-        """Return the number, rounded up."""
-        up = -quotient(-self.dividend, self.divisor)
-        return simplest(Ratio(up, 1, self.dtype))
+        """Return the number rounded up."""
+        return -(-self).floor()
 
     def truncated(self) -> DimLike:
-        """Return the number as a dimension, truncated."""
+        """Return the number truncated to a dimension."""
         if bounds(self.dividend)[0] < 0:
             raise TypeError(f"{self} may be negative")
         return quotient(self.dividend, self.divisor)
@@ -85,7 +84,7 @@ class Ratio:
 
 
 def simplest(number: Ratio) -> Any:
-    """Return a number; a float if it does not depend on the model's input."""
+    """Return a number, as a float if it does not depend on the model's input."""
     if number.divisor > limits.DIM_NUMBER:
         raise ValueError(f"a size divided by more than {limits.DIM_NUMBER}")
     if isinstance(number.dividend, int):

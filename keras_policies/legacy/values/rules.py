@@ -1,7 +1,7 @@
-"""The rules for functions of `keras.ops`: one row of `RULES` each.
+"""The rules for functions of `keras.ops`, a row of `RULES` for each.
 
-The functions in a row take the arguments of `keras.ops`. Costs count numbers,
-before anything is computed.
+The functions in a row have the parameters of `keras.ops`. Costs are counts of numbers,
+and are charged before anything is computed.
 """
 
 import dataclasses
@@ -27,25 +27,21 @@ class Rule:
     """How a function is evaluated, and what it costs."""
 
     same: tuple[int, ...] = ()  # positions of the arguments that get one dtype
-    dims: Function | None = None  # of dimensions, item by item
-    moves: bool = False  # numpy's own function also takes arrays of dimensions
-    arrays: Function | None = (
-        None  # of arrays, where numpy has no such function or another one
-    )
-    node: Function | None = None  # of tensors, instead of the function of Keras
+    dims: Function | None = None  # for dimensions, item by item
+    moves: bool = False  # numpy's function also takes arrays of dimensions
+    arrays: Function | None = None  # in place of numpy's function
+    node: Function | None = None  # in place of Keras's function of tensors
     # It sums many products: in float16, numpy would round each partial sum.
     is_wide: bool = False
     # numpy and Keras widen integers in sums; TensorFlow does not.
     keeps_dtype: bool = False
-    returns: Cost | None = (
-        None  # count of numbers returned, unless broadcasting gives it
-    )
+    returns: Cost | None = None  # count of numbers returned, by default as broadcast
     computes: Cost | None = None  # count of numbers computed, if larger
     parts: Cost | None = None  # count of arrays or tensors returned, if many
 
 
 def ratio(value: Any, dtype: str = "float32") -> Any:
-    """Return a number or a dimension as a floating-point number, which is exact."""
+    """Return a number or a dimension as an exact floating-point number."""
     if isinstance(value, Dim):
         return Ratio(value, 1, dtype)
     if isinstance(value, Ratio):
@@ -54,7 +50,7 @@ def ratio(value: Any, dtype: str = "float32") -> Any:
 
 
 def broadcast_size(arrays: Sequence[npt.NDArray[Any]]) -> int:
-    """Return the size of arrays that are broadcast together, or else of all of them."""
+    """Return the size to which arrays are broadcast, or their total size."""
     try:
         return math.prod(np.broadcast_shapes(*(x.shape for x in arrays)))
     except ValueError:
@@ -70,7 +66,7 @@ def _repeated(x: Any, repeats: Any, axis: Any = None) -> int:
 
 
 def _products(a: Any, b: Any) -> int:
-    """Return how many products a product of matrices adds up."""
+    """Return how many products a matrix product adds."""
     a_shape, b_shape = np.shape(a), np.shape(b)
     batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
     columns = b_shape[-1:] if len(b_shape) > 1 else ()
@@ -86,9 +82,8 @@ def _all_pairs(a: Any, b: Any, **kwargs: Any) -> int:
 
 
 def _of_conv(x: Any, *kernels: Any, **kwargs: Any) -> int:
-    """Return the cost of the positions of an image, each times all kernels."""
-    positions: int = np.size(x) // max(np.shape(x)[-1], 1)
-    return positions * sum(map(np.size, kernels))
+    """Multiply the positions of an image by the size of all kernels."""
+    return int(np.size(x) // max(np.shape(x)[-1], 1) * sum(map(np.size, kernels)))
 
 
 def _filtered(x: Any, *kernels: Any, **kwargs: Any) -> int:
@@ -98,12 +93,12 @@ def _filtered(x: Any, *kernels: Any, **kwargs: Any) -> int:
 
 
 def _filtered_alone(x: Any, kernel: Any, *rest: Any, **kwargs: Any) -> int:
-    """Return the same where each channel has filters of its own."""
+    """Return the same for channels that have filters of their own."""
     return int(np.size(x) * kernel.shape[-1])
 
 
 def _of_layer(layer: Any, x: Any, **kwargs: Any) -> int:
-    """Return the cost of a product of two arrays, or of pooling one."""
+    """Return the cost of multiplying two arrays, or of pooling one."""
     if isinstance(x, list | tuple):
         return _all_pairs(*x)
     return int(np.size(x) * math.prod(getattr(layer, "pool_size", ())))
@@ -120,25 +115,22 @@ def _of_rfft(x: Any, length: int | None = None) -> int:
 
 
 def _sizes_of_einsum(equation: str, *operands: Any) -> int:
-    """Return an upper bound of the products: every letter's length, multiplied."""
+    """Return an upper bound of the products: the lengths of all letters, multiplied."""
     lengths: dict[str, int] = {}
-    for letters, operand in zip(
-        equation.split("->")[0].split(","), operands, strict=False
-    ):
+    inputs = equation.split("->")[0].split(",")
+    for letters, shape in zip(inputs, map(np.shape, operands), strict=False):
         named = letters.replace(".", "").strip()
-        shape = np.shape(operand)
         lengths.update(zip(named, shape[len(shape) - len(named) :], strict=False))
-    largest = max((np.size(x) for x in operands), default=1)
-    return max(math.prod(lengths.values()), largest)
-
-
-def _of_segments(x: Any, ids: Any, num_segments: int, **_: Any) -> int:
-    return int(np.size(x) * max(num_segments, 1))
+    return max([math.prod(lengths.values()), *map(np.size, operands)])
 
 
 def _taken(x: Any, indices: Any, axis: int | None = None, **_: Any) -> int:
     length = np.size(x) if axis is None else np.shape(x)[axis]
     return int(np.size(indices) * np.size(x) // max(length, 1))
+
+
+def _unstacked(x: Any, num: int | None = None, axis: int = 0) -> int:
+    return num or np.shape(x)[axis] or 0
 
 
 def _tiled(x: Any, times: Any) -> int:
@@ -147,10 +139,6 @@ def _tiled(x: Any, times: Any) -> int:
 
 def _splits(x: Any, parts: Any, axis: int = 0) -> int:
     return int(parts) if np.ndim(parts) == 0 else len(parts)
-
-
-def _unstacked(x: Any, num: int | None = None, axis: int = 0) -> int:
-    return num or np.shape(x)[axis] or 0
 
 
 def _padded(x: Any, widths: Any, *_: Any, **__: Any) -> int:
@@ -171,7 +159,7 @@ def _unstack(x: Any, num: int | None = None, axis: int = 0) -> tuple[Any, ...]:
 
 
 def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return means; like TensorFlow, truncate those of integers."""
+    """Return means; as in TensorFlow, those of integers are truncated."""
     dtype, mean = np.asarray(x).dtype, np.mean(x, axis=axis, keepdims=keepdims)
     return np.trunc(mean).astype(dtype) if dtype.kind in "iu" else mean
 
@@ -190,8 +178,7 @@ def _elu(x: Any, alpha: float = 1.0) -> Any:
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))).astype(x.dtype)
 
 
-def _selu(x: Any) -> Any:
-    """Return the scaled exponential linear unit (Klambauer et al., 2017)."""
+def _selu(x: Any) -> Any:  # Klambauer et al., 2017
     return (1.0507009873554805 * _elu(x, 1.6732632423543772)).astype(x.dtype)
 
 
@@ -210,7 +197,7 @@ SORTS = Rule(computes=lambda x, *_, **__: 20 * np.size(x))
 MOVES, SUMS = Rule(moves=True), Rule(moves=True, keeps_dtype=True)
 FILTERS = Rule(PAIR, is_wide=True, computes=_of_conv, returns=_filtered_alone)
 OF_MATRICES = Rule(computes=_of_matrices)
-OF_SEGMENTS = Rule(returns=_of_segments)
+OF_SEGMENTS = Rule(returns=lambda x, _, num_segments: np.size(x) * max(num_segments, 1))
 LIST = Rule(moves=True, returns=lambda items, axis=0: sum(map(np.size, items)))
 BITS = "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"
 RULES: Mapping[str, Rule] = {

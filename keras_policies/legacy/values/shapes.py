@@ -1,9 +1,9 @@
 """The shape of a tensor of the model, with symbolic dimensions.
 
-The length of an axis that Keras does not know is traced back to the inputs of the
-model: the operation that made the tensor is asked for its output shape three times, for
-input axes of three sets of prime lengths. An output axis that is the same multiple of
-input axes each time is that; any other is a dimension of its own.
+A length that Keras does not know is traced back to the inputs of the model: the
+operation that made the tensor computes its output shape for three sets of prime lengths
+of the input axes. If an output axis is the same multiple of input axes each time, that
+is its length; others get a dimension of their own.
 """
 
 import itertools
@@ -45,13 +45,13 @@ def shape_of(tensor: Tensor) -> Shape:
 
 
 def known_shape(value: Any) -> Shape:
-    """Return the shape of a tensor that `shape_of` was asked for, () otherwise."""
+    """Return the shape of a tensor if it was computed before, else ()."""
     shape: Shape = getattr(value, KNOWN, ())
     return shape
 
 
 def note_shape(tensor: Tensor, shape: Shape) -> Tensor:
-    """Return a new tensor, whose shape is known though it cannot be traced."""
+    """Return a new tensor whose shape is known but cannot be traced."""
     setattr(tensor, KNOWN, shape)
     return tensor
 
@@ -89,24 +89,23 @@ def _shape(tensor: Tensor) -> Shape:
 
 
 def _keeps_batch(operation: "keras.Operation") -> bool:
-    """Return whether an operation is a layer of Keras; the ops of a model may not."""
+    """Return whether an operation is a layer of Keras, and so keeps the batch axis."""
     is_stock = type(operation).__module__.startswith("keras.")
     is_layer = isinstance(operation, keras.Layer)
     return is_stock and is_layer and not isinstance(operation, keras.Model)
 
 
 def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
-    """Return the axes that are multiples of axes of the inputs, as such.
+    """Return the lengths of output axes that are multiples of input axes.
 
-    If the operation refuses lengths that are all different, those that meet get the
-    same one, as in a sum. Otherwise all axes except the batch get one length, and only
-    multiples of the batch are recognised. Otherwise an axis that meets a known length,
-    as of a table of positions, has that length or 1.
+    If the operation refuses different lengths, axes that meet, as in a sum, get one; or
+    all axes but the batch; or axes that meet a known length get that, or 1.
     """
     shapes = {id(x): shape_of(x) for x in inputs}
     lengths = [n for shape in shapes.values() for n in shape]
     symbolic = [*dict.fromkeys(n for n in lengths if isinstance(n, dims.Dim))]
-    axes = [*dict.fromkeys(axis for n in symbolic for axis in _sorted_axes(n))]
+    sorted_axes = (sorted({*axis_lengths.axes_in(n)}, key=str) for n in symbolic)
+    axes = [*dict.fromkeys(itertools.chain.from_iterable(sorted_axes))]
     single = (dims.Dim({(axis,): 1}) for axis in axes)
     symbolic = [*dict.fromkeys([*symbolic, *single])]  # a Reshape may divide 2*batch
     classes, known = _meeting(tensor, shapes.values())
@@ -122,12 +121,12 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
             probes = [_probe(tensor, shapes, axes, *setting) for setting in settings]
         except UNEXPECTED:
             continue
-        set_keys = {key for _, fixed in settings for key in fixed}
-        told = [n for n in symbolic if set_keys.isdisjoint(_keys(n))]
-        rows = [[dims.evaluate(n, sizes) for n in told] for sizes, _ in probes]
+        fixed_keys = {key for _, fixed in settings for key in fixed}
+        free = [n for n in symbolic if fixed_keys.isdisjoint(_keys(n))]
+        rows = [[dims.evaluate(n, sizes) for n in free] for sizes, _ in probes]
         found: dict[int, DimLike] = {}
         for axis in (i for i, length in enumerate(tensor.shape) if length is None):
-            multiple = _multiple([output[axis] for _, output in probes], told, rows)
+            multiple = _multiple([output[axis] for _, output in probes], free, rows)
             if multiple is not None:
                 found[axis] = multiple
             elif settings[0][1] is classes:
@@ -141,15 +140,13 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
 def _meeting(
     tensor: Tensor, shapes: Iterable[Shape]
 ) -> tuple[dict[Any, frozenset[Any]], dict[Any, int]]:
-    """Return the axes of inputs that meet each other, and those that meet a number.
-
-    These are `{key: keys of all that meet there}`, and `{key: known length}`.
-    """
+    """Return `{key of an axis: keys of all that it meets}`, and `{key: length met}`."""
     classes: dict[Any, frozenset[Any]] = {}
     known: dict[Any, int] = {}
     columns = itertools.zip_longest(*map(reversed, [tensor.shape, *shapes]))
     for length, *meeting in columns:
-        keys = {key for n in meeting if _is_axis(n) for key in _keys(n)}
+        meeting_axes = (n for n in meeting if isinstance(n, dims.Dim))
+        keys = {k for n in meeting_axes if axis_lengths.is_axis(n) for k in _keys(n)}
         if length is not None:
             known |= dict.fromkeys(keys, length)
         elif len(keys) > 1 and dims.BATCH not in keys:
@@ -159,10 +156,6 @@ def _meeting(
     return classes, known
 
 
-def _is_axis(length: DimLike | None) -> bool:
-    return isinstance(length, dims.Dim) and axis_lengths.is_axis(length)
-
-
 def _probe(
     tensor: Tensor,
     shapes: Mapping[int, Shape],
@@ -170,9 +163,9 @@ def _probe(
     primes: Sequence[int],
     fixed: Mapping[Any, Any],
 ) -> tuple[dict[Any, int], tuple[int | None, ...]]:
-    """Return lengths for the axes, and the output shape that follows from them.
+    """Return lengths for the axes, and the output shape that they give.
 
-    `fixed` has lengths of axes by their keys, or with which others they are equal.
+    `fixed` has the lengths of some axes by key, or the keys of axes they are equal to.
     """
     keys = [axis.key for axis in axes]
     if len(keys) >= len(primes):
@@ -193,16 +186,12 @@ def _keys(length: DimLike) -> set[Any]:
     return {axis.key for axis in axis_lengths.axes_in(length)}
 
 
-def _sorted_axes(length: dims.Dim) -> list[AxisLength]:
-    return sorted({*axis_lengths.axes_in(length)}, key=str)
-
-
 def _multiple(
     sizes: Sequence[int | None],
     symbolic: Sequence[dims.Dim],
     values: Sequence[Sequence[int]],
 ) -> DimLike | None:
-    """Return the product of dimensions, times a number, that has all sizes."""
+    """Return the multiple of a product of dimensions that has all sizes, or None."""
     lengths = [n for n in sizes if n is not None]
     if len(lengths) < len(sizes):
         return None

@@ -1,8 +1,8 @@
-"""Sums that give the same in plain Keras on all backends.
+"""Sums that are equal in plain Keras on all backends.
 
 On TensorFlow, from Keras 3.7 on, `ops.add` takes its second argument for a bias if all
-of its axes but one have length 1, and the second or the last axis of the first argument
-is as long as that one (keras#20386). It then adds along the last axis if that has the
+of its axes but one have length 1, and the second or last axis of the first argument is
+as long as that one (keras#20386). It then adds along the last axis if that has the
 length, else along the second: `(1, 4, 1) + (1, 1, 4)` has four numbers.
 
 Source: src/backend/tensorflow/numpy.py of Keras 3.15.
@@ -18,10 +18,10 @@ from keras_policies._common.types import Tensor
 
 
 def added(x: Tensor, y: Tensor) -> Tensor:
-    """Add tensors: as `x - (-y)`, the same to the bit, if a backend might add wrongly.
+    """Add tensors; where a backend might add wrongly, as `x - (-y)`, equal to the bit.
 
-    TensorFlow negates signed numbers alone. The sum of unsigned ones has the same bits,
-    and that of booleans is their `or`.
+    TensorFlow only negates signed numbers. Sums of unsigned ones have the same bits,
+    and those of booleans are their `or`.
     """
     if is_added_alike(np.shape(x), np.shape(y)):
         return keras_ops.add(x, y)
@@ -57,7 +57,7 @@ def is_added_alike(shape: Sequence[int | None], other: Sequence[int | None]) -> 
 def _is_along(
     shape: Sequence[int | None], axis: int, length: int | None, *, is_longer: bool
 ) -> bool:
-    """Return whether a vector along an axis of the sum is added along that axis."""
+    """Return whether a vector along an axis is added along that axis."""
     if length is None and axis >= 0 and shape[axis] != 1:
         length = shape[axis]  # or 1
     second, last = (

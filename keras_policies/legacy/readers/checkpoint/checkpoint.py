@@ -1,8 +1,8 @@
 """Reads the index and the tensors of a TensorFlow checkpoint (a TensorBundle).
 
-`<prefix>.index` is a sorted table of tensor name -> BundleEntry, and
+`<prefix>.index` is a sorted table from tensor names to messages `BundleEntry`, and
 `<prefix>.data-00000-of-00001` (or several shards) holds the raw tensors. Each slice of
-a partitioned variable is a tensor, whose key holds the variable's name and the place.
+a partitioned variable is a tensor whose key has the variable's name and the place.
 Sources: tensorflow/core/util/tensor_bundle/tensor_bundle.{h,cc},
 tensorflow/core/util/saved_tensor_slice_util.cc, tensorflow/core/lib/strings/
 ordered_code.cc.
@@ -22,12 +22,8 @@ import ml_dtypes
 import numpy as np
 
 from keras_policies._common import memory as aligned
-from keras_policies.legacy.base.errors import (
-    FilePath,
-    LegacyModelError,
-    MissingFileError,
-    located,
-)
+from keras_policies.legacy.base import errors
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.paths import check_inside
@@ -36,7 +32,7 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 
 FORMAT_VERSION = 1  # kTensorBundleVersion
 BIG_ENDIAN = 1
-# The tensor names of the object graph, and of the header (the first key).
+# The keys of the object graph and of the header, which comes first.
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 HEADER_KEY = b""
 STRING = 7
@@ -50,13 +46,13 @@ DTYPES = {
     for number, name in re.findall(r"(\d+) (\w+)", TYPES)
 }
 Place: TypeAlias = tuple[slice, ...]  # one for each axis
-WHOLE = 0, -1  # the start and the length of a slice that is as long as its axis
+WHOLE = 0, -1  # start and length of a slice as long as its axis
 CHECKSUM_CHUNK_BYTES = 16 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorEntry:
-    """The place of a tensor in a checkpoint; nothing of it is read yet."""
+    """Where a tensor is in a checkpoint."""
 
     key: str
     dtype: np.dtype[Any]
@@ -66,7 +62,7 @@ class TensorEntry:
     size: int  # bytes
     crc32c: int  # masked
     big_endian: bool
-    places: tuple[Place, ...] = ()  # of its slices, if it is partitioned
+    places: tuple[Place, ...] = ()  # of its slices if it is partitioned
 
 
 class Checkpoint:
@@ -90,24 +86,24 @@ class Checkpoint:
         self._folder = self.prefix.parent if folder is None else folder
         self._index = self.prefix.with_name(self.prefix.name + ".index")
         if not self._index.is_file():
-            reason = f"no checkpoint: {self._index.name} is missing beside it."
-            hint = "A checkpoint is named without its ending."
+            reason = f"not a checkpoint: {self._index.name} is missing beside it."
+            hint = "Pass the path of a checkpoint without its ending."
             if folder is not None:
                 hint = "Copy the whole folder of the model."
-            raise MissingFileError(reason, hint, path=self.prefix)
+            raise errors.MissingFileError(reason, hint, path=self.prefix)
         self._shards: dict[int, tuple[pathlib.Path, int]] = {}
         with located(self._index):
             check_inside(self._index, self._folder)
             table = sorted_table.read_table(self._index)
             self._header = _read_header(table.pop(HEADER_KEY, b""))
-            named = ((_text(key), key) for key in table)
-            self.entries = {name: self._entry(name, table[key]) for name, key in named}
+            named = {_text(key): data for key, data in table.items()}
+            self.entries = {name: self._entry(name, named[name]) for name in named}
             self._check_overlaps()
             for entry in self.entries.values():
                 self._check_slices(entry)
 
     def _check_overlaps(self) -> None:
-        """Refuse tensors that share bytes: a small file could claim any size."""
+        """Refuse tensors that share bytes; they could claim any size."""
         claimed: collections.Counter[pathlib.Path] = collections.Counter()
         for entry in self.entries.values():
             claimed[entry.shard] += entry.size
@@ -117,7 +113,7 @@ class Checkpoint:
                 raise LegacyModelError(reason, path=path)
 
     def _shard(self, number: int) -> tuple[pathlib.Path, int]:
-        """Return `(path, size in bytes)` of a shard that must be there."""
+        """Return `(path, size in bytes)` of a shard, or raise if it is missing."""
         if number not in self._shards:
             shards = self._header.num_shards
             name = f"{self.prefix.name}.data-{number:05d}-of-{shards:05d}"
@@ -154,17 +150,15 @@ class Checkpoint:
         )
 
     def _check_slices(self, entry: TensorEntry) -> None:
-        """Refuse a partitioned variable whose slices do not fit; each is there once."""
+        """Refuse a partitioned variable whose slices do not cover it."""
         places = {_key(entry.key, place): place for place in entry.places}
         total = 0
         for key, place in places.items():
             part, shape = self.entries.get(key), _sizes(place, entry.shape)
             actual = None if part is None else (part.shape, part.dtype, part.places)
             if actual != (shape, entry.dtype, ()):
-                reason = (
-                    f"corrupt: a slice of {entry.key!r} is missing or does not fit."
-                )
-                raise LegacyModelError(reason)
+                reason = f"a slice of {entry.key!r} is missing or does not fit."
+                raise LegacyModelError(f"corrupt: {reason}")
             total += math.prod(shape)
         if places and total != math.prod(entry.shape):
             raise LegacyModelError(
@@ -182,22 +176,25 @@ class Checkpoint:
             return _read_tensor(entry)
         tensor: Array = aligned.zeros(entry.shape, entry.dtype)
         for place in entry.places:
-            tensor[place] = self.read_slice(key, place)
+            tensor[place] = self.read(_key(key, place))
         return tensor
 
-    def read_slice(self, key: str, place: Place) -> Array:
-        """Return a slice of a partitioned variable, as it is stored."""
-        return self.read(_key(key, place))
-
     def weight(self, key: str, name: str) -> LegacyWeight:
-        """Return the tensor `key` as a variable of some name."""
+        """Return the tensor `key` as a variable with a name."""
         entry, read = self.entries[key], functools.partial(self.read, key)
         return LegacyWeight("", name, entry.shape, entry.dtype, read)
 
-    def nodes(self) -> Sequence[Message]:
-        """Return the objects of the checkpoint's own graph; none in a name-based file.
+    def part(self, key: str, name: str, info: Message) -> LegacyWeight:
+        """Return the slice of a variable that a message `SliceInfo` describes."""
+        pairs = zip(info.var_offset, info.var_shape, strict=True)
+        slice_key = _key(key, tuple(_slice(start, length) for start, length in pairs))
+        read, dtype = functools.partial(self.read, slice_key), self.entries[key].dtype
+        return LegacyWeight("", name, tuple(info.var_shape), dtype, read)
 
-        Each is a message `CheckpointObject`, and refers to others by their positions.
+    def nodes(self) -> Sequence[Message]:
+        """Return the messages `CheckpointObject`; a name-based checkpoint has none.
+
+        They refer to each other by position.
         """
         if OBJECT_GRAPH_KEY not in self.entries:
             return ()
@@ -213,12 +210,12 @@ class Checkpoint:
             return nodes
 
     def variable(self, node: Message, name: str | None = None) -> LegacyWeight | None:
-        """Return the stored variable of a node, named as there or as given, or None."""
+        """Return the variable of an object, by default under its own name, or None."""
         for attribute in node.attributes:
-            entry = self.entries.get(attribute.checkpoint_key)
-            if attribute.name == "VARIABLE_VALUE" and entry is not None:
+            key = attribute.checkpoint_key
+            if attribute.name == "VARIABLE_VALUE" and key in self.entries:
                 name = attribute.full_name if name is None else name
-                return self.weight(entry.key, name.removesuffix(":0"))
+                return self.weight(key, name.removesuffix(":0"))
         return None
 
 
@@ -228,7 +225,7 @@ def _read_header(data: bytes) -> Message:
         raise LegacyModelError(
             "written in a newer format: it asks for readers of version "
             f"{header.version.min_consumer}, this one reads {FORMAT_VERSION}.",
-            "Look for a newer keras-policies.",
+            "Install a newer keras-policies.",
         )
     if header.num_shards < 1:
         reason = f"corrupt: it claims {header.num_shards} shards, expected at least 1."
@@ -245,7 +242,7 @@ def _text(key: bytes) -> str:
 
 
 def _places(key: str, parsed: Message, shape: tuple[int, ...]) -> tuple[Place, ...]:
-    """Return where the slices of a message `BundleEntry` are in the tensor."""
+    """Return the places of the slices that a message `BundleEntry` lists."""
     places = [place_of(item, shape) for item in parsed.slices]
     if None in places or (places and parsed.dtype == STRING):
         raise LegacyModelError(f"corrupt: a slice of {key!r} is not in {shape}.")
@@ -275,7 +272,7 @@ def _check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
 
 
 def _read_tensor(entry: TensorEntry) -> Array:
-    """Return a tensor as an array of its own memory; strings as objects."""
+    """Return a tensor as an array that owns its memory; strings are objects."""
     data: Array = aligned.zeros((entry.size,), np.dtype("uint8"))
     with located(entry.shard), entry.shard.open("rb") as shard:
         shard.seek(entry.offset)
@@ -301,9 +298,9 @@ def _verify(entry: TensorEntry, crc: int) -> None:
 
 
 def _read_strings(entry: TensorEntry, data: bytes) -> Array:
-    """Return a string tensor: lengths, their checksum, then the bytes, joined."""
+    """Read a string tensor: the lengths, their checksum, then all bytes."""
     count, position, crc = math.prod(entry.shape), 0, 0
-    if count > entry.size:  # each length takes a byte at least
+    if count > entry.size:  # a length takes at least one byte
         reason = f"corrupt: {entry.key!r} claims {count} strings in {entry.size} bytes."
         raise LegacyModelError(reason)
     lengths = []
@@ -330,22 +327,13 @@ def _read_strings(entry: TensorEntry, data: bytes) -> Array:
 
 
 def place_of(parsed: Message, shape: tuple[int, ...]) -> Place | None:
-    """Return the place that a message `Slice` says, or None if it is not in the shape.
-
-    A whole axis has no length there.
-    """
+    """Return the place in a message `Slice`, or None if it is not inside the shape."""
     ends = []
     for extent in parsed.extent:
-        is_whole = not extent.HasField("length")
-        ends.append(slice(None) if is_whole else _slice(extent.start, extent.length))
+        is_part = extent.HasField("length")
+        ends.append(_slice(extent.start, extent.length) if is_part else slice(None))
     is_inside = len(ends) == len(shape) and all(map(_is_inside, ends, shape))
     return tuple(ends) if is_inside else None
-
-
-def of_offsets(parsed: Message) -> Place:
-    """Return the place that a message `SliceInfo` says."""
-    pairs = zip(parsed.var_offset, parsed.var_shape, strict=True)
-    return tuple(_slice(start, length) for start, length in pairs)
 
 
 def _slice(start: int, length: int) -> slice:
@@ -371,17 +359,17 @@ def slice_key(name: str, place: Place) -> bytes:
         b'\x00w\x00\x01\x01\x02\x80\x7f\x83\x82'
     """
     text = name.encode().replace(b"\0", b"\0\xff")
-    ends = [
-        WHOLE if axis == slice(None) else (axis.start, axis.stop - axis.start)
-        for axis in place
-    ]
-    rank = bytes([1, len(ends)]) if ends else b"\0"
-    numbers = b"".join(_number(number) for pair in ends for number in pair)
-    return b"\0" + text + b"\0\1" + rank + numbers
+    rank = bytes([1, len(place)]) if place else b"\0"
+    key = b"\0" + text + b"\0\1" + rank
+    for axis in place:
+        is_whole = axis == slice(None)
+        start, length = WHOLE if is_whole else (axis.start, axis.stop - axis.start)
+        key += _number(start) + _number(length)
+    return key
 
 
 def _number(value: int) -> bytes:
-    """Return a signed integer so that the bytes sort as the integers do."""
+    """Encode a signed integer such that the bytes sort as the integers do."""
     length = (value if value >= 0 else ~value).bit_length() // 7 + 1
     header = ((1 << length) - 1) << 7 * length
     return (value % (1 << 8 * length) ^ header).to_bytes(length, "big")

@@ -1,7 +1,7 @@
-"""A graph of tracked objects with named edges, as SavedModels and checkpoints have.
+"""The graph of tracked objects in a SavedModel or a checkpoint, with named edges.
 
-An edge is the name of an attribute; a layer of a Sequential or Functional model is
-found under `layer-0`, `layer-1`, … as well. Source: tensorflow/core/protobuf/
+An edge is the name of an attribute; those to the layers of a Sequential or Functional
+model are also named `layer-0`, `layer-1`, …. Source: tensorflow/core/protobuf/
 {saved_object_graph, trackable_object_graph}.proto.
 """
 
@@ -21,7 +21,7 @@ Edges: TypeAlias = dict[str, int]  # name of the edge -> number of the object
 Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
-# Edges of a layer that lead to no weights of its own.
+# Edges that do not lead to a layer's own weights.
 NO_WEIGHTS = """
 _default_save_signature _self_saveable_object_factories __call__ keras_api optimizer
 call_and_return_all_conditional_losses non_trainable_variables regularization_losses
@@ -31,14 +31,12 @@ BOOKKEEPING = frozenset(NO_WEIGHTS.split())
 
 
 def children_of(nodes: Sequence[Message]) -> list[Edges]:
-    """Return the edges of each message; edges to no object are refused."""
+    """Return the edges of each message; refuse edges that lead nowhere."""
     graph = [{child.local_name: child.node_id for child in n.children} for n in nodes]
     for number, edges in enumerate(graph):
         if any(not 0 <= child < len(nodes) for child in edges.values()):
-            raise LegacyModelError(
-                f"corrupt: object {number} refers to an object beyond the "
-                f"{len(nodes)} there are."
-            )
+            reason = f"object {number} refers to an object beyond all {len(nodes)}."
+            raise LegacyModelError(f"corrupt: {reason}")
     return graph
 
 
@@ -70,7 +68,7 @@ class ObjectGraph:
         }
 
     def inner_layers(self, node: int) -> Edges:
-        """Return `{name: object}`: layers by name, of other objects the attributes."""
+        """Return `{name: object}`: the layers of a model, else the attributes."""
         if self.is_graph(node):
             return self.layers(node)
         return {
@@ -88,7 +86,7 @@ class ObjectGraph:
         }
 
     def own_weights(self, node: int) -> Weights:
-        """Return the weights that are attributes of an object itself."""
+        """Return the weights that are attributes of an object."""
         return {
             child: dataclasses.replace(self.variables[child], path=edge, number=child)
             for edge, child in self.attributes(node).items()
@@ -96,10 +94,7 @@ class ObjectGraph:
         }
 
     def _named_first(self, node: int) -> Edges:
-        """Return the same, with the layers of a model under their names first.
-
-        Without names, those with weights are under their numbers.
-        """
+        """Return the attributes; layers of a model come first, by name or by number."""
         named = self.layers(node) if self.is_graph(node) else {}
         edges = self.children[node].items()
         numbered = {e: at for e, at in edges if e.startswith(LAYER_WITH_WEIGHTS)}
@@ -110,9 +105,8 @@ class ObjectGraph:
     ) -> Iterator[tuple[str, int]]:
         """Yield `(path, object)` for all objects below one, nearest first.
 
-        A leaf, from which no edge is followed, is yielded under each of its paths; any
-        other object once. All walks in this graph share a limit: a few objects can be
-        linked very often.
+        Leaves, whose edges are not followed, are yielded under each of their paths, all
+        other objects once. All walks share a limit: a few objects can have many links.
         """
         seen, queue = {start}, collections.deque([(start, "")])
         while queue:
@@ -130,24 +124,18 @@ class ObjectGraph:
     def weights(self, node: int) -> dict[int, LegacyWeight]:
         """Return `{variable: LegacyWeight}` of a layer, in the order of its weights.
 
-        A path is made of attribute names; a layer of a nested Sequential or
-        Functional model goes by its own name instead. A weight that the layer lists
-        but that no attribute leads to is under its name.
+        Paths consist of attributes, and of names for the layers of nested Sequential
+        and Functional models. If no attribute leads to a weight, its path is its name.
         """
-        weights: dict[int, LegacyWeight] = {}
-        for path, child in self.walk(node, self._named_first, self.variables):
-            if child in self.variables and child not in weights:
-                weights[child] = dataclasses.replace(
-                    self.variables[child], path=path, number=child
-                )
         listed = self.children[node].get("variables")
         order = [] if listed is None else self.children[listed].values()
         self._steps.spend(len(order))
-        for child in order:
-            if child in self.variables and child not in weights:
-                weight = self.variables[child]
-                weights[child] = dataclasses.replace(
-                    weight, path=weight.name, number=child
-                )
-        in_order = dict.fromkeys((*order, *weights))
-        return {child: weights[child] for child in in_order if child in weights}
+        paths: dict[int, str] = {}
+        for path, child in self.walk(node, self._named_first, self.variables):
+            paths.setdefault(child, path)
+        weights = {}
+        for child in dict.fromkeys((*order, *paths)):
+            if (weight := self.variables.get(child)) is not None:
+                path = paths.get(child, weight.name)
+                weights[child] = dataclasses.replace(weight, path=path, number=child)
+        return weights

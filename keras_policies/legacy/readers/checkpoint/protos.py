@@ -1,8 +1,7 @@
 """Parses TensorFlow's protocol buffers with the `protobuf` runtime.
 
-The messages live in a descriptor pool and a package of our own: TensorFlow, imported
-in the same process, registers the same messages in the default pool. They are reduced
-to the fields that we read; the runtime skips the others.
+The messages have a descriptor pool and a package of their own, because TensorFlow
+registers its own in the default pool. The runtime skips fields that we do not list.
 
 Sources: tensorflow/core/protobuf/{saved_model, meta_graph, saved_object_graph,
 trackable_object_graph, tensor_bundle, struct}.proto, tensorflow/core/framework/
@@ -26,8 +25,8 @@ PACKAGE = "keras_policies.legacy"
 MESSAGE = re.compile(r"message (\w+) \{(.*?)\}", re.DOTALL)
 FIELD = re.compile(r"(repeated |optional )?(\w+) (\w+) = (\d+);")
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
-# In the language of .proto files. Parts that are large and seldom needed are `bytes`:
-# they are parsed only when they are.
+# In the language of .proto files. Large parts that are seldom needed are `bytes`, which
+# are parsed on demand.
 MESSAGES = """
 message Versions { int32 producer = 1; int32 min_consumer = 2; }
 message Dimension { int64 size = 1; }
@@ -160,7 +159,7 @@ message KerasMetadata { repeated KerasObject nodes = 1; }
 
 
 class CorruptError(Exception):
-    """Encoded data is corrupt; the caller turns this into a `LegacyModelError`."""
+    """Corrupt data, which callers turn into a `LegacyModelError`."""
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -188,7 +187,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
             field = described.field.add(name=field_name, number=int(number))
             is_repeated = label == "repeated "
             field.label = field.LABEL_REPEATED if is_repeated else field.LABEL_OPTIONAL
-            if label == "optional ":  # says whether it is there, as in a `oneof`
+            if label == "optional ":  # with presence, which needs a `oneof`
                 field.proto3_optional = True
                 field.oneof_index = len(described.oneof_decl)
                 described.oneof_decl.add(name=f"_{field_name}")
@@ -210,7 +209,7 @@ def _message_class(name: str) -> Any:
 def parse(name: str, data: bytes, most: int = limits.MESSAGES) -> Message:
     """Return the message `name` of `MESSAGES`, parsed from `data`.
 
-    If there is much data, it may hold `most` messages.
+    Data that is not small may hold at most `most` messages.
 
     Example:
         >>> parse("Versions", bytes([8, 26])).producer
@@ -230,9 +229,9 @@ def parse(name: str, data: bytes, most: int = limits.MESSAGES) -> Message:
 
 
 def _check_count(kind: Descriptor, data: bytes, most: int) -> None:
-    """Raise if parsing a message of a kind from `data` would take too much memory.
+    """Raise if parsing would take too much memory.
 
-    A message of two bytes takes a hundred bytes of memory once it is parsed.
+    A message of two bytes takes a hundred bytes of memory when it is parsed.
     """
     queue, count = [(kind, 0, len(data))], 1
     while queue:
@@ -249,13 +248,13 @@ def _check_count(kind: Descriptor, data: bytes, most: int) -> None:
 
 @functools.cache
 def _inner_messages(kind: Descriptor) -> dict[int, Descriptor]:
-    """Return `{number: its kind}` of the fields of a message that hold messages."""
+    """Return `{field number: kind}` of the fields that hold messages."""
     fields = kind.fields
     return {item.number: item.message_type for item in fields if item.message_type}
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield `(number, wire type, start, end)` of the fields in a part of `data`."""
+    """Yield `(number, wire type, start, end)` of the fields in `data[start:end]`."""
     while start < end:
         key, start = read_varint(data, start)
         wire = key & 7

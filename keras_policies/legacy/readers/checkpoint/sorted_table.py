@@ -1,9 +1,9 @@
 """Reads the sorted string table that indexes a TensorFlow checkpoint.
 
-LevelDB's table format: data blocks of prefix-compressed keys, one
-index block, and a footer that gives its place. Every block carries a masked
-CRC-32C; some builds of TensorFlow pack blocks with Snappy. Sources: leveldb
-doc/table_format.md, tensorflow/core/lib/io/format.cc, snappy format_description.txt.
+LevelDB's table format: data blocks of prefix-compressed keys, an index block, and a
+footer that points to it. Every block has a masked CRC-32C; some builds of TensorFlow
+compress blocks with Snappy. Sources: leveldb doc/table_format.md,
+tensorflow/core/lib/io/format.cc, snappy format_description.txt.
 """
 
 import pathlib
@@ -21,16 +21,16 @@ MAGIC = 0xDB4775248B80FB57
 TRAILER_BYTES = 5  # one byte of compression type, four of checksum
 NO_COMPRESSION, SNAPPY = 0, 1
 LITERAL = 0  # of Snappy
-LONG = 60  # from here on, the number says how many bytes hold the length
+LONG = 60  # from here on, the number tells how many bytes the length has
 
 
 def mask(crc: int) -> int:
-    """Return the masked form of a CRC-32C, as stored (leveldb util/crc32c.h)."""
+    """Return a CRC-32C in the masked form that is stored (leveldb util/crc32c.h)."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _block(data: bytes, handle: bytes) -> bytes:
-    """Return the bytes of the block at `handle`, its checksum verified."""
+    """Return the bytes of the block at `handle`, after checking its checksum."""
     offset, position = read_varint(handle, 0)
     size, _ = read_varint(handle, position)
     end = offset + size
@@ -78,7 +78,7 @@ def _read(data: bytes) -> dict[bytes, bytes]:
     footer = data[-FOOTER_BYTES:]
     (magic,) = struct.unpack_from("<Q", footer, FOOTER_BYTES - 8)
     if magic != MAGIC:
-        raise CorruptError("it does not end as a table does")
+        raise CorruptError("it does not end like a table")
     _, position = read_varint(footer, 0)  # the meta index: offset and size
     _, position = read_varint(footer, position)
     table: dict[bytes, bytes] = {}
@@ -86,7 +86,7 @@ def _read(data: bytes) -> dict[bytes, bytes]:
     for _, handle in _entries(_block(data, footer[position:])):
         for key, value in _entries(_block(data, handle)):
             if last is not None and key <= last:  # also if a block comes twice
-                raise CorruptError(f"the key {key[:80]!r} is not in its order")
+                raise CorruptError(f"the key {key[:80]!r} is out of order")
             key_bytes += len(key)
             if key_bytes > limits.ALL_KEYS_BYTES or len(table) == limits.INDEX_ENTRIES:
                 raise CorruptError(
@@ -98,7 +98,7 @@ def _read(data: bytes) -> dict[bytes, bytes]:
 
 
 def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
-    """Return the table in a `.index` file, with about a hundred bytes for a tensor."""
+    """Return the table in a `.index` file; a tensor takes about a hundred bytes."""
     try:
         if path.stat().st_size > limits.INDEX_BYTES:
             raise CorruptError(f"it is larger than {limits.INDEX_BYTES} bytes")
@@ -106,13 +106,13 @@ def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
     except (CorruptError, struct.error) as error:
         raise LegacyModelError(
             f"not a readable checkpoint index: {error}.",
-            "Copy the file again from where it came from.",
+            "Copy the file again from its source.",
             path=path,
         ) from error
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return what Snappy packed into `data`; the bytes are charged.
+    """Decompress what Snappy compressed; the bytes are charged.
 
     Example:
         >>> unpacked(bytes([9, 8]) + b"abc" + bytes([9, 3]))
@@ -142,7 +142,7 @@ def unpacked(data: bytes) -> bytes:
 
 
 def _length(data: bytes, position: int, number: int) -> tuple[int, int]:
-    """Return the length of a literal, and where it begins."""
+    """Return the length of a literal, and the position where it begins."""
     width = max(0, number - LONG + 1)
     if width:
         number = int.from_bytes(data[position : position + width], "little")
@@ -150,7 +150,7 @@ def _length(data: bytes, position: int, number: int) -> tuple[int, int]:
 
 
 def _copy(data: bytes, position: int, tag: int) -> tuple[int, int, int]:
-    """Return the length of a copy, how far back it begins, and what comes next."""
+    """Return the length of a copy, its offset backwards, and the next position."""
     if tag & 3 == 1:
         low = data[position] if position < len(data) else 0
         return 4 + (tag >> 2 & 7), (tag >> 5) << 8 | low, position + 1

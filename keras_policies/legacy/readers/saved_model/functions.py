@@ -29,9 +29,8 @@ from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.checkpoint import DTYPES, STRING
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
-LISTED_BYTES = 32  # of memory that each string or number in a list takes
-# Field of a message `Tensor` -> the dtypes whose values are in it, one for each element
-# but for complex numbers.
+LISTED_BYTES = 32  # memory of a string or number in a list
+# Field of a message `Tensor` -> the dtypes of its values. Complex numbers take two.
 FIELDS = {
     "bool_val": "bool",
     "dcomplex_val": "complex128",
@@ -47,14 +46,12 @@ FIELDS = {
 }
 FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 CONTROL = "^"
-HIDDEN = "_"  # attributes of TensorFlow's own start with it
+HIDDEN = "_"  # begins the names of TensorFlow's internal attributes
 READS = "ReadVariableOp", "ResourceGather", "ResourceGatherNd"
-# Op -> the op that computes the new value of a variable, of the old one and the
-# operand; None if that is the new value.
+# Op -> the op that computes the new value from the old one and the operand, if any.
 ASSIGNED = {
+    **{"AssignAddVariableOp": "AddV2", "AssignSubVariableOp": "Sub"},
     "AssignVariableOp": None,
-    "AssignAddVariableOp": "AddV2",
-    "AssignSubVariableOp": "Sub",
 }
 OUTPUT_SHAPES = "_output_shapes"
 OWN_GRADIENT = "_gradient_op_type"
@@ -63,9 +60,9 @@ DTYPE_NAMES |= {STRING: "string", 20: "resource", 21: "variant"}
 
 
 def constant(name: str, tensor: Message) -> Array:
-    """Return the constant `name` as an array, strings as objects; it may be read-only.
+    """Return the constant `name` as an array, maybe read-only; strings are objects.
 
-    If the message `Tensor` has no raw bytes, those of the array are charged.
+    The array's memory is charged if the message `Tensor` does not contain its bytes.
     """
     shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
     dtype = DTYPES.get(tensor.dtype)
@@ -80,7 +77,7 @@ def constant(name: str, tensor: Message) -> Array:
         repeats = not tensor.tensor_content and (is_scalar or tensor.dtype != STRING)
         if repeats and len(values) < count:
             budget.spend(count, dtype.itemsize)
-            if not len(values):  # TensorFlow takes the default of the type
+            if not len(values):  # as in TensorFlow, the default of the type
                 default = b"" if tensor.dtype == STRING else 0
                 values = np.array([default]).astype(dtype)
             return np.pad(values, (0, count - len(values)), "edge").reshape(shape)
@@ -90,7 +87,7 @@ def constant(name: str, tensor: Message) -> Array:
 
 
 def _stored(tensor: Message, dtype: np.dtype[Any]) -> Array:
-    """Return the values that a message holds, as a flat array."""
+    """Return the values in a message as a flat array."""
     if tensor.tensor_content and tensor.dtype != STRING:
         data = tensor.tensor_content
         if len(data) % dtype.itemsize:
@@ -112,7 +109,7 @@ def _stored(tensor: Message, dtype: np.dtype[Any]) -> Array:
 
 
 def dtype_name(number: int) -> str:
-    """Return the name of a `DataType`: `"float32"`, `"string"`, `"resource"`."""
+    """Return the name of a `DataType`, such as `"float32"` or `"resource"`."""
     return DTYPE_NAMES.get(number, f"type {number}")
 
 
@@ -124,19 +121,19 @@ def shape(message: Message) -> tuple[int | None, ...] | None:
 
 
 def specs(tensors: Iterable[Message]) -> dict[str, TensorSpec]:
-    """Return the specs of messages `NamedTensor` by their names, which are sorted."""
+    """Return the specs of messages `NamedTensor`, sorted by name."""
     named = {str(tensor.key): tensor.value for tensor in tensors}
+    infos = ((name, named[name]) for name in sorted(named))
     return {
         name: TensorSpec(shape(info.tensor_shape), dtype_name(info.dtype), name)
-        for name, info in sorted(named.items(), key=lambda item: item[0])
+        for name, info in infos
     }
 
 
 class FunctionReader:
     """Reads functions, and the structures of their arguments and results.
 
-    Args:
-        values: counts nodes and structures, and what is in them.
+    `values` limits the number of nodes and structures, and of the values in them.
     """
 
     def __init__(self, values: Limit) -> None:
@@ -153,13 +150,17 @@ class FunctionReader:
             raise LegacyModelError(f"{signature.name}: corrupt: two nodes of one name.")
         output = functools.partial(_output, names=names)
         nodes = {node.name: self.node(node, output) for node in parsed.node_def}
-        nodes |= self._assigned(nodes, {n.name: _controls(n) for n in parsed.node_def})
+        controls = {
+            node.name: [x[1:] for x in node.input if x.startswith(CONTROL)]
+            for node in parsed.node_def
+        }
+        nodes |= self._assigned(nodes, controls)
         returned = {item.key: item.value for item in parsed.ret}
         outputs = (_output(returned.get(name, ""), names) for name in results)
         return Function(signature.name, arguments, nodes, tuple(outputs))
 
     def node(self, node: Message, output: Callable[[str], Output]) -> Node:
-        """Return the `Node` in a message; `output` reads the text of an input."""
+        """Return the `Node` in a message; `output` parses the name of an input."""
         self._values.spend(len(node.input) + len(node.attr))
         inputs = (text for text in node.input if not text.startswith(CONTROL))
         attributes = {
@@ -181,10 +182,10 @@ class FunctionReader:
     def _assigned(
         self, nodes: Mapping[str, Node], controls: Mapping[str, Sequence[str]]
     ) -> dict[str, Node]:
-        """Return the nodes that replace reads of variables that were just assigned.
+        """Return the nodes that replace reads of variables after an assignment.
 
-        Such a read has the assignment as a control input, so it gives the new value. A
-        pruned layer multiplies its kernel by its mask so, in each call.
+        A read with the assignment as a control input returns the new value. A pruned
+        layer multiplies its kernel by a mask in this way in each call.
         """
         found: dict[str, Node] = {}
         reads = [(n, controls[n.name]) for n in nodes.values() if n.op in READS]
@@ -211,7 +212,7 @@ class FunctionReader:
         return found
 
     def _value(self, name: str, value: Message) -> Any:
-        """Return what an `AttrValue` holds, or None if nothing."""
+        """Return the value in an `AttrValue`, or None if there is none."""
         fields = value.ListFields()
         if not fields:
             return None
@@ -258,11 +259,6 @@ class FunctionReader:
         return content
 
 
-def _controls(node: Message) -> list[str]:
-    """Return the nodes that a node waits for, without taking their outputs."""
-    return [x.removeprefix(CONTROL) for x in node.input if x.startswith(CONTROL)]
-
-
 def _text(value: bytes) -> str | bytes:
     try:
         return value.decode()
@@ -270,7 +266,7 @@ def _text(value: bytes) -> str | bytes:
         return value
 
 
-# Field of an `AttrValue` -> its conversion to a plain value; other fields are plain.
+# Field of an `AttrValue` -> its converter; the values of other fields are plain.
 CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "s": _text,
     "type": dtype_name,
@@ -280,14 +276,14 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _plain(name: str, kind: str, content: Any) -> Any:
-    """Return the content of a field of an `AttrValue` as a plain value."""
+    """Convert the content of a field of an `AttrValue` to a plain value."""
     if kind == "tensor":
         return constant(name, content)
     return CONVERTERS[kind](content) if kind in CONVERTERS else content
 
 
 def _output(text: str, names: Container[str]) -> Output:
-    """Return the `Output` that `"node:output:0"`, or the name of an argument, means."""
+    """Parse `"node:output:0"`, or the name of an argument."""
     node, *rest = text.split(":")
     number = rest[1] if len(rest) == 2 else "0"
     if node not in names or len(rest) > 2 or not is_number(number):
@@ -297,5 +293,5 @@ def _output(text: str, names: Container[str]) -> Output:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is the position of an output."""
+    """Return whether a text is a position of an output."""
     return text.isascii() and text.isdecimal() and len(text) < 10

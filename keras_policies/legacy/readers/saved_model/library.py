@@ -1,4 +1,4 @@
-"""The functions and constants of a SavedModel's graph, which are parsed when needed."""
+"""The functions and constants of a SavedModel's graph, parsed on demand."""
 
 import functools
 import pathlib
@@ -23,7 +23,7 @@ V = TypeVar("V")
 class Lazy(Mapping[K, V], Generic[K, S, V]):
     """A mapping that makes each value once, from a source with the same key.
 
-    Errors are those of the file at `path`.
+    Errors name the file at `path`.
 
     Example:
         >>> lengths = Lazy(pathlib.Path("model.pb"), lambda: {"a": [1, 2]}, len)
@@ -67,8 +67,8 @@ class Lazy(Mapping[K, V], Generic[K, S, V]):
 class Library:
     """The graph of the message `MetaGraph` in the file at `path`.
 
-    `functions` is `{name: Function}`, `traces` `{name: ConcreteFunction}` of those that
-    objects refer to; `reader` reads its nodes, and `values` counts what it reads.
+    `functions` is `{name: Function}`, `traces` is `{name: ConcreteFunction}` of those
+    that objects refer to. `reader` reads nodes; `values` limits how many.
     """
 
     def __init__(self, path: pathlib.Path, meta_graph: Message) -> None:
@@ -91,9 +91,8 @@ class Library:
         return dict(zip(names, stored, strict=True))
 
     def _function(self, data: bytes) -> Function:
-        return self.reader.function(
-            protos.parse("FunctionDef", data, 2 * limits.GRAPH_VALUES)
-        )
+        message = protos.parse("FunctionDef", data, 2 * limits.GRAPH_VALUES)
+        return self.reader.function(message)
 
     def _concrete(self) -> Mapping[str, Message]:
         stored = _counted(self._meta_graph.object_graph_def.concrete_functions)
@@ -106,17 +105,17 @@ class Library:
         captures = tuple(concrete.bound_inputs)
         objects = len(self._meta_graph.object_graph_def.nodes)
         if any(not 0 <= number < objects for number in captures):
-            reason = f"corrupt: the function {name!r} captures what is not in the file."
+            reason = f"corrupt: the function {name!r} captures missing objects."
             raise LegacyModelError(reason)
         inputs = self.reader.structure(concrete.canonicalized_input_signature)
         if not isinstance(inputs, tuple) or len(inputs) != 2:
-            reason = f"corrupt: the function {name!r} does not say what it takes."
+            reason = f"corrupt: the function {name!r} does not record its arguments."
             raise LegacyModelError(reason)
         outputs = self.reader.structure(concrete.output_signature)
         return ConcreteFunction(name, inputs, outputs, captures)
 
     def trace(self, name: str) -> ConcreteFunction:
-        """Return the `ConcreteFunction` of a function that an object refers to."""
+        """Return the trace of a function that an object refers to."""
         if name not in self.traces:
             raise LegacyModelError(f"corrupt: there is no function {name!r} in it.")
         return self.traces[name]

@@ -1,10 +1,9 @@
-"""Opens a SavedModel folder: its objects, with what each file says about them.
+"""Opens a SavedModel folder: its objects, with what each file records about them.
 
-`saved_model.pb` holds the graph of tracked objects; each Keras object has a JSON
-beside it, in the node itself (2.0 to 2.4) or in `keras_metadata.pb` (2.5 and on).
-The tensors lie in the checkpoint `variables/variables`, which has an object graph
-of its own: the two are walked together, by the names of their edges. Source:
-tensorflow/python/saved_model/load.py.
+`saved_model.pb` has the graph of tracked objects. Keras describes its objects in JSON,
+in their nodes (2.0 to 2.4) or in `keras_metadata.pb` (from 2.5 on). The tensors are in
+the checkpoint `variables/variables`, whose own object graph is matched with the first
+by the names of edges. Source: tensorflow/python/saved_model/load.py.
 """
 
 import collections
@@ -30,7 +29,7 @@ SCHEMA_VERSION = 1
 KERAS_OBJECT = "_tf_keras_"
 SERVE = "serve"  # tag of a graph
 SIGNATURES, CALL = "signatures", "__call__"
-# In place of the JSON of a root that is not a Keras object but has a function.
+# The JSON for a root that is not a Keras object but has a function.
 SIGNATURE: Config = {"class_name": "Signature", "name": "signature"}
 
 
@@ -41,12 +40,12 @@ class SavedObjects:
     folder: pathlib.Path
     meta_graph: Message  # `MetaGraph`
     nodes: Sequence[Message]  # `SavedObject`
-    graph: ObjectGraph  # with the JSON that Keras wrote about the objects
+    graph: ObjectGraph  # includes the JSON that Keras wrote
     checkpoint: Checkpoint
-    checkpoint_nodes: Sequence[Message]  # the objects of the checkpoint's own graph
-    in_checkpoint: dict[int, int]  # object -> its number in the checkpoint's graph
+    checkpoint_nodes: Sequence[Message]  # of the checkpoint's own graph
+    in_checkpoint: dict[int, int]  # object -> its number in that graph
     library: Library
-    is_signature: bool  # whether the root is not a Keras object, and only has functions
+    is_signature: bool  # whether the root is no Keras object, and only has functions
 
 
 def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
@@ -62,15 +61,19 @@ def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
         listed = children[0].get(SIGNATURES)
         has_signature = listed is not None and children[listed]
         if not has_signature and not functions_of(nodes, children[0]):
-            raise _no_functions(folder)
+            raise LegacyModelError(
+                "a SavedModel without Keras metadata and without functions: there is "
+                "nothing to rebuild a model from, at most variables.",
+                hints.load_weights_into_code(folder),
+            )
         metadata = {0: SIGNATURE, **metadata}
     checkpoint = Checkpoint(folder / VARIABLES, folder)
     with located(folder / VARIABLES):
         checkpoint_nodes = checkpoint.nodes()
         if not checkpoint_nodes:
             raise LegacyModelError(
-                "the checkpoint has no object graph, so its tensors cannot be told "
-                "apart. Was it written by another program?"
+                "the checkpoint has no object graph, so its tensors cannot be "
+                "identified. Was it written by another program?"
             )
         in_checkpoint = _matched(children, object_graph.children_of(checkpoint_nodes))
     stored = (
@@ -93,7 +96,7 @@ def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
 
 
 def functions_of(nodes: Sequence[Message], edges: Edges) -> Edges:
-    """Return those edges of an object that lead to functions which were traced."""
+    """Return the edges of an object that lead to traced functions."""
     return {
         name: node
         for name, node in edges.items()
@@ -104,16 +107,15 @@ def functions_of(nodes: Sequence[Message], edges: Edges) -> Edges:
 def _parsed(kind: str, path: pathlib.Path) -> Message:
     check_inside(path, path.parent)
     if path.stat().st_size > limits.MODEL_BYTES:
-        raise LegacyModelError(
-            f"larger than {limits.MODEL_BYTES} bytes: no model.", code="KP201"
-        )
+        reason = f"larger than {limits.MODEL_BYTES} bytes, the safety limit."
+        raise LegacyModelError(reason, code="KP201")
     return protos.parse(kind, path.read_bytes())
 
 
 def meta_graph_of(folder: pathlib.Path) -> Message:
-    """Return the meta graph of the SavedModel in a folder that is for inference.
+    """Return the meta graph for inference of the SavedModel in a folder.
 
-    TensorFlow 2 writes one. If none is tagged so, it is the first.
+    TensorFlow 2 writes one. If none has the tag, the first one is taken.
     """
     parsed = _parsed("SavedModel", folder / MODEL_FILE)
     if parsed.saved_model_schema_version > SCHEMA_VERSION:
@@ -123,17 +125,14 @@ def meta_graph_of(folder: pathlib.Path) -> Message:
         )
     if not parsed.meta_graphs:
         raise LegacyModelError("no model in it: truncated or corrupt.")
-    served = (
-        graph for graph in parsed.meta_graphs if SERVE in graph.meta_info_def.tags
-    )
-    return next(served, parsed.meta_graphs[0])
+    graphs = parsed.meta_graphs
+    return next((x for x in graphs if SERVE in x.meta_info_def.tags), graphs[0])
 
 
 def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Config]:
-    """Return `{object: dict}`, what Keras wrote about its objects.
+    """Return the JSON of Keras by object; an outdated `keras_metadata.pb` is ignored.
 
-    If a folder holds two saves, `keras_metadata.pb` is the older one: TensorFlow up to
-    2.4 and writers other than Keras leave it there.
+    TensorFlow up to 2.4 and writers other than Keras leave that of an earlier save.
     """
     path = folder / METADATA_FILE
     if nodes[0].user_object.metadata or not path.is_file():
@@ -151,7 +150,7 @@ def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Confi
 
 
 def _decoded(objects: Iterable[tuple[int, Message]]) -> dict[int, Config]:
-    """Return `{object: dict}` of those messages that Keras wrote."""
+    """Return `{object: dict}` of the messages that Keras wrote."""
     metadata = {
         number: item.metadata
         for number, item in objects
@@ -161,16 +160,8 @@ def _decoded(objects: Iterable[tuple[int, Message]]) -> dict[int, Config]:
     return {at: texts.decode(text, f"object {at}") for at, text in metadata.items()}
 
 
-def _no_functions(folder: pathlib.Path) -> LegacyModelError:
-    return LegacyModelError(
-        "a SavedModel without Keras metadata and without functions: there is nothing "
-        "to rebuild a model from, at most variables.",
-        hints.load_weights_into_code(folder),
-    )
-
-
 def _matched(children: Sequence[Edges], others: Sequence[Edges]) -> dict[int, int]:
-    """Return `{object: object of another graph}`, the two walked together."""
+    """Match objects by walking both graphs along edges of the same name."""
     matched, queue = {0: 0}, collections.deque([0])
     while queue:
         node = queue.popleft()

@@ -1,4 +1,4 @@
-"""Reads a SavedModel folder that tf.keras 2.0 to 2.15 wrote, and optimizers in one.
+"""Reads SavedModel folders of tf.keras 2.0 to 2.15, and the optimizers in them.
 
 Source: keras/saving/legacy/saved_model/load.py.
 """
@@ -25,16 +25,12 @@ from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.saved_model import (
-    functions,
-    objects,
-    tables,
-    traced_layers,
-)
+from keras_policies.legacy.readers.saved_model import functions, objects, traced_layers
+from keras_policies.legacy.readers.saved_model.tables import tokens_by_layer
 from keras_policies.legacy.readers.saved_model.tensorflow_1 import tensorflow_1
 from keras_policies.legacy.readers.slots import SlotNames
 
-# The releases that wrote the dtypes of variables, but no policies.
+# Releases that wrote the dtypes of variables instead of policies.
 WITHOUT_POLICIES = "1.", "2.0."
 
 
@@ -42,10 +38,8 @@ def _inputs(meta_graph: Message) -> Inputs:
     """Return `{name: (shape, dtype)}` of the serving signature."""
     for named in meta_graph.signature_def:
         if named.key == SERVING:
-            specs = functions.specs(named.value.inputs)
-            return {
-                name: (spec.shape or (), spec.dtype) for name, spec in specs.items()
-            }
+            specs = functions.specs(named.value.inputs).values()
+            return {spec.name: (spec.shape or (), spec.dtype) for spec in specs}
     return {}
 
 
@@ -69,10 +63,8 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         by_layer[""] = {**graph.own_weights(0)}
     if opened.is_signature:
         by_layer = {"": traced_layers.weights_of_signature(opened)}
-    by_node: dict[
-        int, LegacyWeight
-    ] = {}  # a shared variable belongs to its first layer
-    for variables in by_layer.values():
+    by_node: dict[int, LegacyWeight] = {}
+    for variables in by_layer.values():  # a shared variable belongs to its first layer
         by_node |= {node: w for node, w in variables.items() if node not in by_node}
     config = root.get("config")
     if isinstance(config, dict) and config.get(traced_layers.WITHOUT_CONFIG):
@@ -82,7 +74,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     learned, weights = vocabularies.take(
         config,
         {name: tuple(variables.values()) for name, variables in by_layer.items()},
-        tables.tokens_by_layer(opened),
+        tokens_by_layer(opened),
     )
     walk = graph.walk(0, graph.inner_layers)
     dtypes = ((at, graph.metadata.get(node, {}).get("dtype")) for at, node in walk)
@@ -90,6 +82,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     version = opened.meta_graph.meta_info_def.tensorflow_version
     there = {opened.in_checkpoint[node]: item for node, item in by_node.items()}
     slots = slot_variables(opened.checkpoint, opened.checkpoint_nodes, there)
+    optimizer = graph.children[0].get("optimizer")
     return LegacyModel(
         path=str(path),
         format="SavedModel",
@@ -100,9 +93,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         weights=weights,
         inputs=_inputs(opened.meta_graph),
         training_config=root.get("training_config"),
-        optimizer=optimizer_state(
-            graph, graph.children[0].get("optimizer"), by_node, slots
-        ),
+        optimizer=optimizer_state(graph, optimizer, by_node, slots),
         vocabularies=learned,
         inner_policies=inner,
         states=_states(graph),
@@ -111,23 +102,23 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
 
 
 def _with_metadata(graph: ObjectGraph, node: int, config: Config) -> Config:
-    """Return a config that names all layers, and says which models do not train.
+    """Return a config in which all layers have names, and models record `trainable`.
 
-    Both are beside their configs: a custom class may leave its name out, and models
-    did not say up to 2.10 whether they train.
+    The metadata has both. The config of a custom class may have no name, and up to
+    2.10, that of a model has no `trainable`.
     """
     if not isinstance(config.get("config"), dict) or not configs.is_graph(config):
         return config
     objects, layers = graph.layers(node), []
-    classes = {
-        name: graph.metadata[each].get("class_name") for name, each in objects.items()
-    }
-    names = [name for name in classes if classes[name] != "InputLayer"]  # 2.0 lists it
+    names = [
+        name
+        for name, each in objects.items()
+        if graph.metadata[each].get("class_name") != "InputLayer"  # 2.0 lists it
+    ]
     config = configs.with_listed_names(config, names)
     for layer in config["config"]["layers"]:
         inner = objects.get(configs.name_of(layer)) if isinstance(layer, dict) else None
-        told = layer if inner is None else _with_metadata(graph, inner, layer)
-        layers.append(told)
+        layers.append(layer if inner is None else _with_metadata(graph, inner, layer))
     trains = graph.metadata[node].get("trainable", True)
     own = {"trainable": trains, **config["config"], "layers": layers}
     return {**config, "config": own}
@@ -146,17 +137,17 @@ def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
 def slot_variables(
     checkpoint: Checkpoint, nodes: Sequence[Message], weights: Weights
 ) -> Iterator[LegacySlot]:
-    """Yield the slots of the optimizers up to 2.10, which a checkpoint lists as such.
+    """Yield the slots of optimizers up to 2.10, which a checkpoint lists as such.
 
-    `nodes` are the objects in its graph, `weights` the variables of the model there.
+    `nodes` are the objects of the checkpoint, `weights` the model's variables in it.
     """
     for node in nodes:
         for slot in node.slot_variables:
             variable = weights.get(slot.original_variable_node_id)
             if variable is None or not 0 <= slot.slot_variable_node_id < len(nodes):
                 continue
-            there, name = nodes[slot.slot_variable_node_id], slot.slot_name
-            value = checkpoint.variable(there, name)
+            name = slot.slot_name
+            value = checkpoint.variable(nodes[slot.slot_variable_node_id], name)
             if value is not None:
                 yield LegacySlot(name, variable, value)
 
@@ -164,13 +155,12 @@ def slot_variables(
 def _slots_by_name(
     graph: ObjectGraph, node: int, weights: Weights
 ) -> Iterator[LegacySlot]:
-    """Yield the slots of the optimizers of 2.11 and on: `Adam/m/dense/kernel`."""
+    """Yield the slots of optimizers from 2.11 on, such as `Adam/m/dense/kernel`."""
     listed = graph.children[node].get("_variables")
     names = SlotNames(weights.values())
     for variable in () if listed is None else graph.children[listed].values():
         value = graph.variables.get(variable)
-        slot = None if value is None else names.slot(value)
-        if slot is not None:
+        if value is not None and (slot := names.slot(value)) is not None:
             yield slot
 
 
@@ -180,13 +170,9 @@ def optimizer_state(
     weights: Weights,
     slots: Iterable[LegacySlot],
 ) -> LegacyOptimizerState:
-    """Return the state of the optimizer that is an object of a graph, if any.
+    """Return the state of an optimizer, which is an object of a graph, if any.
 
-    Args:
-        graph: that of a SavedModel, or of a checkpoint by itself.
-        optimizer: its number there.
-        weights: those of the whole model.
-        slots: those that `slot_variables` finds.
+    `weights` are those of the whole model, `slots` are found by `slot_variables`.
     """
     if optimizer is None:
         return LegacyOptimizerState()
@@ -209,15 +195,13 @@ def _states(graph: ObjectGraph) -> dict[str, tuple[LegacyWeight, ...]]:
     for path, node in graph.walk(0, graph.inner_layers):
         keras_api = graph.children[node].get("keras_api")
         states = None if keras_api is None else graph.children[keras_api].get("states")
-        if states is not None:
-            in_order = _in_order(graph, states)
-            if in_order:
-                by_layer[path] = in_order
+        if states is not None and (in_order := _in_order(graph, states)):
+            by_layer[path] = in_order
     return by_layer
 
 
 def _in_order(graph: ObjectGraph, states: int) -> tuple[LegacyWeight, ...]:
-    """Return the variables in nested lists, whose edges are positions."""
+    """Return the variables in nested lists; edges are positions."""
     walk = graph.walk(states, graph.children.__getitem__, graph.variables)
     by_position = {
         tuple(map(int, path.split("/"))): graph.variables[node]

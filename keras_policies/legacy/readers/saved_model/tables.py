@@ -1,11 +1,12 @@
-"""Reads the lookup tables of a SavedModel, and so the vocabularies of its layers.
+"""Reads the lookup tables of a SavedModel, and with them the vocabularies of layers.
 
-A table that can change lies in the checkpoint (up to 2.5). A static one is filled, when
-TensorFlow loads it, by a function of the graph: its inputs are two constants of the
-graph, or a file among the assets. Sources: tensorflow/python/ops/lookup_ops.py,
+Mutable tables are in the checkpoint (up to 2.5). When TensorFlow loads a static table,
+a function of the graph fills it from two constants, or from a file among the assets.
+Sources: tensorflow/python/ops/lookup_ops.py,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
+import itertools
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -42,51 +43,44 @@ class Tables:
         self._children = objects.graph.children
 
     def read(self, layer: int) -> Table | list[bytes] | None:
-        """Return a lookup layer's table, or the lines of its file, each a token."""
+        """Return the table of a lookup layer, or the tokens in its file."""
         for edge in INNER_LAYERS:
             layer = self._children[layer].get(edge, layer)
         edges = self._children[layer]
         table = next((edges[name] for name in TABLES if name in edges), None)
-        return None if table is None else self._content(table, "iO")
+        if table is None:
+            return None
+        return self._in_checkpoint(table) or self._in_graph(table, "iO")
 
     def numbers(self) -> dict[int, int]:
-        """Return the numbers of all tables, `{number: number}`."""
+        """Return `{number: number}` of all tables."""
         return {at: at for at, edges in enumerate(self._children) if CREATE in edges}
 
     def content(self, table: int) -> Table | None:
         """Return the content of a table, or None if it is not in the file."""
-        stored = self._content(table, "bifO")
+        stored = self._in_checkpoint(table) or self._in_graph(table, "bifO")
         if isinstance(stored, list):
-            fill, *_ = self._nodes(table, FILL, lambda node: node.op in FROM_FILE)
+            fill, *_ = self._nodes(table, FILL, lambda n: n.op in FROM_FILE)
             create, *_ = self._nodes(
                 table, CREATE, lambda n: "value_dtype" in n.attributes
             )
             return of_columns(stored, fill, create)
-        if stored is not None and (
-            stored.keys.ndim != 1 or stored.values.shape[:1] != stored.keys.shape
-        ):
-            shapes = f"{stored.keys.shape} for values of shape {stored.values.shape}"
+        if stored is None:
+            return None
+        keys, values = (part.shape for part in stored)
+        if len(keys) != 1 or values[:1] != keys:
+            shapes = f"{keys} for values of shape {values}"
             raise LegacyModelError(f"corrupt: a table has keys of shape {shapes}.")
         return stored
-
-    def _content(self, table: int, kinds: str) -> Table | list[bytes] | None:
-        """Return the content of a table, or the lines of the file that fills it.
-
-        The kinds are those of numpy that constants of the graph may have.
-        """
-        return self._in_checkpoint(table) or self._in_graph(table, kinds)
 
     def _nodes(
         self, table: int, edge: str, wanted: Callable[[Node], bool]
     ) -> list[Node]:
-        """Return the nodes of a function of a table that are wanted, at least one."""
-        function = self._objects.nodes[self._children[table][edge]].function
-        functions = map(
-            self._objects.library.functions.get, function.concrete_functions
-        )
-        nodes = [
-            n for item in functions if item for n in item.nodes.values() if wanted(n)
-        ]
+        """Return the wanted nodes of a function of a table, at least one."""
+        names = self._objects.nodes[self._children[table][edge]].function
+        functions = map(self._objects.library.functions.get, names.concrete_functions)
+        found = (item.nodes.values() for item in functions if item)
+        nodes = [*filter(wanted, itertools.chain.from_iterable(found))]
         if not nodes:
             raise LegacyModelError(f"corrupt: the function {edge} of a table is empty.")
         return nodes
@@ -109,7 +103,7 @@ class Tables:
     def _without_empty_rows(self, table: int, stored: Table) -> Table:
         """Return the content of a dense table, whose keys and values are rows.
 
-        Two keys stand for rows that are empty, and for rows that were deleted.
+        Two special keys mark empty rows and deleted rows.
         """
         dense, *_ = self._nodes(table, CREATE, lambda node: node.op in DENSE)
         is_special = np.zeros(len(stored.keys), bool)
@@ -120,6 +114,10 @@ class Tables:
         return Table(keys[~is_special], stored.values[~is_special].squeeze(-1))
 
     def _in_graph(self, table: int, kinds: str) -> Table | list[bytes] | None:
+        """Return the constants that fill a table, or the lines of a file.
+
+        The constants must have one of these kinds of numpy.
+        """
         inputs = self._inputs(table)
         assets = [node for node in inputs if node.HasField("asset")]
         constants = [node.constant for node in inputs if node.HasField("constant")]
@@ -136,18 +134,16 @@ class Tables:
 
     def _inputs(self, table: int) -> list[Message]:
         """Return the inputs of the function that fills a table."""
-        nodes = self._objects.nodes
-        initialize = self._children[table].get(FILL)
-        if initialize is None:
+        nodes, trace = self._objects.nodes, self._objects.library.trace
+        if FILL not in self._children[table]:
             return []
-        names = nodes[initialize].function.concrete_functions
-        captured = (self._objects.library.trace(name).captures for name in names)
-        captures = (number for numbers in captured for number in numbers)
+        names = nodes[self._children[table][FILL]].function.concrete_functions
+        captures = (number for name in names for number in trace(name).captures)
         return [nodes[number] for number in captures if number != table]
 
 
 def checked(name: str, values: Array, kinds: str) -> Array:
-    """Return the values of a table, of one of the kinds of numpy, from a constant."""
+    """Return a constant with the values of a table, or raise if its dtype is wrong."""
     if values.dtype.kind not in kinds:
         raise LegacyModelError(
             f"{name}: corrupt: values of type {values.dtype}, expected integers or "
@@ -160,15 +156,13 @@ def checked(name: str, values: Array, kinds: str) -> Array:
 
 
 def of_columns(lines: list[bytes], fill: Node, create: Node) -> Table:
-    """Return the table that two nodes make of the lines of a file."""
-    attributes = fill.attributes
-    delimiter = str(attributes.get("delimiter", TAB)).encode()
-
-    def column(index: str, dtype: str) -> Array:
-        return _column(lines, attributes[index], delimiter, create.attributes[dtype])
-
-    keys = column("key_index", "key_dtype")
-    return Table(keys, column("value_index", "value_dtype"))
+    """Return the table that two nodes make from the lines of a file."""
+    delimiter = str(fill.attributes.get("delimiter", TAB)).encode()
+    columns = (
+        _column(lines, delimiter, fill.attributes[index], create.attributes[dtype])
+        for index, dtype in (("key_index", "key_dtype"), ("value_index", "value_dtype"))
+    )
+    return Table(*columns)
 
 
 def lines_of(folder: pathlib.Path, name: str) -> list[bytes]:
@@ -195,7 +189,7 @@ def tokens_by_layer(objects: SavedObjects) -> dict[str, dict[int, Any]]:
     """Return `{path: {index: token}}` of the lookup layers of a SavedModel."""
     graph, tables = objects.graph, Tables(objects)
     tokens: dict[str, dict[int, Any]] = {}
-    lookups = {node for node in graph.metadata if _is_lookup(graph, node)}
+    lookups = {n for n in graph.metadata if _class_name(graph, n) in configs.LOOKUPS}
     for path, node in graph.walk(0, graph.inner_layers, lookups):
         if node in lookups and path not in tokens:
             with located(layer=path):
@@ -209,16 +203,11 @@ def _class_name(graph: ObjectGraph, node: int) -> str:
     return without_package(str(graph.metadata.get(node, {}).get("class_name")))
 
 
-def _is_lookup(graph: ObjectGraph, node: int) -> bool:
-    return _class_name(graph, node) in configs.LOOKUPS
-
-
 def _by_index(
     graph: ObjectGraph, node: int, content: Table | list[bytes]
 ) -> dict[int, Any]:
     """Return `{index: token}` from what `Tables.read` returns for a layer."""
-    config = graph.metadata[node].get("config")
-    config = config if isinstance(config, dict) else {}
+    config = configs.settings(graph.metadata[node])
     if isinstance(content, list):
         start = len(configs.special_tokens(_class_name(graph, node), config))
         return dict(enumerate(content, start))
@@ -232,7 +221,7 @@ def _by_index(
     return by_index
 
 
-def _column(lines: list[bytes], index: int, delimiter: bytes, dtype: str) -> Array:
+def _column(lines: list[bytes], delimiter: bytes, index: int, dtype: str) -> Array:
     """Return a column of the lines of a file; see `WHOLE_LINE`, `LINE_NUMBER`."""
     if index == LINE_NUMBER:
         return np.arange(len(lines))

@@ -36,12 +36,12 @@ WITHOUT_CONFIG = "layer was saved without config"
 IN_METADATA = "name", "trainable", "dtype"  # also where a layer has no config
 CALL_WITH_LOSSES = "call_and_return_conditional_losses"  # (outputs, losses)
 ACTIVITY_REGULARIZER = "activity_regularizer_fn"  # of an output
-DEFAULT_CALL = "_default_save_signature"  # of the model alone
+DEFAULT_CALL = "_default_save_signature"  # only models have it
 REGULARIZERS = "regularization_losses"
 
 
 def read(objects: SavedObjects, weights: Weights) -> TracedFunctions:
-    """Return the traced functions; `weights` are the model's, with their paths."""
+    """Return the traced functions; `weights` are those of the model, with paths."""
     layers, tables = _Layers(objects, weights), Tables(objects)
     path, library = objects.folder / MODEL_FILE, objects.library
     return TracedFunctions(
@@ -77,9 +77,8 @@ class _Layers:
         self._leaves = {*objects.graph.variables, *objects.graph.metadata}
         self._weights = weights
         self.traces = _Traces(objects)
-        self._paths = Limit(
-            limits.CHILD_PATHS, "characters in the paths of its objects"
-        )
+        what = "characters in the paths of its objects"
+        self._paths = Limit(limits.CHILD_PATHS, what)
         self._trained: dict[int, frozenset[int]] = {}  # by the object that lists them
 
     def numbers(self) -> dict[int, int]:
@@ -94,11 +93,9 @@ class _Layers:
     def layer(self, node: int) -> TracedLayer:
         metadata, edges = self._graph.metadata[node], self._edges(node)
         written = metadata.get("config")
+        has_config = isinstance(written, dict) and not written.get(WITHOUT_CONFIG)
         config: Config = {key: metadata[key] for key in IN_METADATA if key in metadata}
-        if isinstance(written, dict) and not written.get(WITHOUT_CONFIG):
-            config.update(written)
-        else:
-            written = None
+        config |= (written or {}) if has_config else {}
         class_name = str(metadata.get("class_name"))
         of = self.traces.under
         if node == 0 and self._objects.is_signature:
@@ -110,7 +107,7 @@ class _Layers:
         return TracedLayer(
             class_name=class_name,
             config=config,
-            has_config=written is not None,
+            has_config=has_config,
             name=str(metadata.get("name") or class_name),
             children=dict(self._children(node, variables)),
             variables=variables,
@@ -123,7 +120,7 @@ class _Layers:
         )
 
     def _edges(self, node: int) -> Edges:
-        """Return the edges of a layer, with those of its part `keras_api`."""
+        """Return the edges of a layer, including those of its `keras_api`."""
         edges = self._graph.children[node]
         api = edges.get("keras_api")
         return edges if api is None else {**self._graph.children[api], **edges}
@@ -149,8 +146,6 @@ class _Layers:
 
 
 class _Traces:
-    """The functions of a SavedModel's objects."""
-
     def __init__(self, objects: SavedObjects) -> None:
         self._objects = objects
         self._listed = Limit(limits.LAYER_FUNCTIONS, "functions of its layers")
@@ -158,16 +153,16 @@ class _Traces:
     def signatures(self) -> dict[str, str]:
         """Return `{name of the signature: name of its function}`.
 
-        If the root has no signatures, these are the functions that are its attributes.
+        A root without signatures has one for each of its own functions.
         """
         by_name = self._signatures() or self._of_root()
         return {name: functions[0] for name, functions in by_name.items()}
 
     def of_signature(self) -> tuple[ConcreteFunction, ...]:
-        """Return the traces of a root without Keras metadata: its serving signature's.
+        """Return the traces of a root without Keras metadata.
 
-        If it has no signature of that name, its first one; if it has none, `__call__`
-        or its first function.
+        They are those of its serving signature, or the first signature, or `__call__`,
+        or the first function.
         """
         named, default = self._signatures(), SERVING
         if not named:
@@ -185,25 +180,25 @@ class _Traces:
         return self._named(functions_of(objects.nodes, objects.graph.children[0]))
 
     def _named(self, nodes: Edges) -> dict[str, list[str]]:
-        """Return the functions of objects, by their names; without those not traced."""
+        """Return the traced functions of objects, by name."""
         named = ((name, self._functions(node)) for name, node in nodes.items())
         return {name: functions for name, functions in named if functions}
 
     def under(self, edges: Edges, edge: str) -> tuple[ConcreteFunction, ...]:
-        """Return the traces of the functions to which an edge of a layer leads."""
+        """Return the traces of the function at an edge of a layer, if there is one."""
         names = self._functions(edges[edge]) if edge in edges else []
         traces = map(self._objects.library.trace, names)
         return tuple(map(_divided, traces) if edge == CALL_WITH_LOSSES else traces)
 
     def of_regularizers(self, edges: Edges) -> tuple[ConcreteFunction, ...]:
-        """Return the functions of weights whose results are losses of a layer."""
+        """Return the functions that return the losses of a layer's weights."""
         listed = edges.get(REGULARIZERS)
         nodes = {} if listed is None else self._objects.graph.children[listed]
         names = itertools.chain(*map(self._functions, nodes.values()))
         return tuple(map(self._objects.library.trace, names))
 
     def _functions(self, node: int) -> list[str]:
-        """Return the names of the functions that an object stands for."""
+        """Return the names of the concrete functions of an object."""
         item = self._objects.nodes[node]
         names = list(item.function.concrete_functions)
         if item.bare_concrete_function:
@@ -214,7 +209,7 @@ class _Traces:
 
 
 def _divided(trace: ConcreteFunction) -> ConcreteFunction:
-    """Return the trace of a function that returns `(outputs, losses)`."""
+    """Split the results of a trace that returns `(outputs, losses)`."""
     if not isinstance(trace.outputs, tuple) or len(trace.outputs) != 2:
         return trace
     outputs, losses = trace.outputs

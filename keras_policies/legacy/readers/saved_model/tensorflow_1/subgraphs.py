@@ -1,7 +1,7 @@
-"""Makes functions of parts of a graph that TensorFlow 1 ran in a session.
+"""Makes functions from parts of a graph that TensorFlow 1 ran in a session.
 
-A function is what lies between the tensors that are fed and those that are fetched.
-Conditions and loops are spread over nodes there, and become calls of functions:
+A function consists of the nodes between fed and fetched tensors. The nodes of
+conditions and loops become calls of functions:
 
     Switch(x, p), ..., Merge(a, b)                               ->  If(p, x)
     Enter(x), Merge, LoopCond, Switch, ..., NextIteration, Exit  ->  While(x)
@@ -40,24 +40,21 @@ ARRAYS: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "TensorArraySizeV3": ("TensorListLength", (1,)),
     "TensorArrayWriteV3": ("TensorListSetItem", (3, 1, 2)),
 }
-AT_ONCE = "TensorArrayGatherV3", "TensorArrayScatterV3"  # at positions, here all
-# Placeholder for Keras's training flag; before TensorFlow 1.8, it had to be fed.
+AT_ONCE = "TensorArrayGatherV3", "TensorArrayScatterV3"  # of all positions here
+# Placeholder of Keras's training flag; before TensorFlow 1.8, it had to be fed.
 LEARNING_PHASE = "keras_learning_phase"
 OTHER_SIGNATURE = hints.Hint(
     "If the file has a signature without it, pass its name: {}.",
     (hints.Argument("signature=NAME", "--signature NAME"),),
 )
-Condition = frozenset[tuple[Output, int]]  # predicates, each with what it has to be
+Condition = frozenset[tuple[Output, int]]  # predicates and their required values
 
 
 class Subgraphs:
-    """The functions that are parts of a graph.
+    """Makes functions from parts of a graph, whose `nodes` are messages `Node`.
 
-    Args:
-        nodes: messages `Node`.
-        reader: reads them.
-        library: the names of functions, which are ops in the graph.
-        values: counts the nodes that are looked at.
+    The graph calls the functions of the `library` by name. `values` limits the number
+    of nodes that are visited.
     """
 
     def __init__(
@@ -98,7 +95,7 @@ class Subgraphs:
                 yield self._node(name)
 
     def source(self, output: Output) -> Node:
-        """Return the node that makes a tensor, skipping Cast and Identity."""
+        """Return the node that computes a tensor, skipping Cast and Identity."""
         node = self._node(output.node)
         while node.op in ("Cast", "Identity") and node.inputs:
             self._values.spend()
@@ -110,16 +107,15 @@ class Subgraphs:
     ) -> tuple[Function, list[Output]]:
         """Return a function, and the variables and tables that it takes after `feeds`.
 
-        Raises:
-            LegacyModelError: if a node cannot be in a function; it is named.
+        Raise an error with the name of a node that cannot be in a function.
         """
         starts = frozenset(feeds)
         nodes, fed = self.subgraph(fetches, starts.__contains__)
         captured = [output for output in fed if output not in starts]
-        replaced, new_nodes = {}, {}
-        arguments = [f"{item.node}:{i}" for i, item in enumerate([*feeds, *captured])]
-        for output, argument in zip([*feeds, *captured], arguments, strict=True):
-            replaced[output] = Output(argument)
+        replaced, new_nodes, arguments = {}, {}, []
+        for number, output in enumerate([*feeds, *captured]):
+            arguments.append(f"{output.node}:{number}")
+            replaced[output] = Output(arguments[-1])
             if output not in starts and self.op(output.node).startswith("Variable"):
                 read = Node(output.node, "ReadVariableOp", (replaced[output],), {})
                 replaced[output], new_nodes[output.node] = Output(output.node), read
@@ -136,9 +132,9 @@ class Subgraphs:
     def subgraph(
         self, fetches: Iterable[Output], is_fed: Callable[[Output], bool]
     ) -> tuple[list[Node], list[Output]]:
-        """Return the nodes that tensors need, and the tensors where these begin.
+        """Return the nodes that compute tensors, and the tensors where these begin.
 
-        They begin at variables, at tables, and at what is fed.
+        They begin at variables, tables and fed tensors.
         """
         nodes: dict[str, Node] = {}
         fed: dict[Output, None] = {}
@@ -159,7 +155,7 @@ class Subgraphs:
         return [*nodes.values()], [*fed]
 
     def _moved(self, output: Output) -> Output:
-        """Return the output of an `If` or a `While` that a tensor becomes."""
+        """Return the output of an `If` or `While` that replaces a tensor, if any."""
         op = self.op(output.node)
         if op in MERGES and not self._is_loop(output.node):
             if output.position:
@@ -204,14 +200,14 @@ class Subgraphs:
     def _inner(
         self, name: str, feeds: Sequence[Output], fetches: Sequence[Output]
     ) -> str:
-        """Make a function of a condition or a loop; return its name."""
+        """Make a function for a condition or a loop; return its name."""
         self.inner_functions[name], _ = self.function(name, feeds, fetches)
         return name
 
     # Conditions.
 
     def _if_node(self, first: str) -> Node:
-        """Return the `If` that the merges around a first one become."""
+        """Return the `If` that replaces a condition, whose first merge is given."""
         predicate, is_swapped = self._choice(first)
         pairs = [self._node(merge).inputs for merge in self._merges_of_condition(first)]
         branches = [[pair[side ^ is_swapped] for pair in pairs] for side in (0, 1)]
@@ -220,21 +216,17 @@ class Subgraphs:
             is_switch = self.op(output.node) in SWITCHES
             return is_switch and self._predicate(output.node) == predicate
 
-        fed = dict.fromkeys(
-            item for ends in branches for item in self.subgraph(ends, is_fed)[1]
-        )
-        otherwise, then = (
-            self._inner(f"{first}/{side}", [*fed], ends)
+        taken = (item for ends in branches for item in self.subgraph(ends, is_fed)[1])
+        fed = [*dict.fromkeys(taken)]
+        attributes = {
+            f"{side}_branch": self._inner(f"{first}/{side}", fed, ends)
             for side, ends in zip(("else", "then"), branches, strict=True)
-        )
-        outside = (
-            self._node(item.node).inputs[0] if is_fed(item) else item for item in fed
-        )
-        attributes = {"then_branch": then, "else_branch": otherwise}
+        }
+        outside = (self._node(x.node).inputs[0] if is_fed(x) else x for x in fed)
         return Node(first, "If", (predicate, *outside), attributes)
 
     def _merges_of_condition(self, merge: str) -> list[str]:
-        """Return the merges of the same condition, in order."""
+        """Return the merges of the condition that a merge is part of, in order."""
         choice, merges = self._choice(merge), self._merges[_scope(merge)]
         self._values.spend(len(merges))
         for other in merges:
@@ -243,7 +235,7 @@ class Subgraphs:
 
     @functools.cached_property
     def _merges(self) -> dict[str, list[str]]:
-        """The merges outside of loops, by their scopes."""
+        """The merges outside of loops, by scope."""
         by_scope = collections.defaultdict(list)
         for node in self.nodes(*MERGES):
             if not self._is_loop(node.name):
@@ -251,7 +243,6 @@ class Subgraphs:
         return by_scope
 
     def _predicate(self, switch: str) -> Output:
-        """Return the tensor that decides a switch."""
         output = self._node(switch).inputs[1]
         while self.op(output.node) == "Identity":
             self._values.spend()
@@ -374,6 +365,5 @@ def _scope(name: str) -> str:
 
 
 def _refused(node: Node, why: str) -> LegacyModelError:
-    return LegacyModelError(
-        f"{node.name!r} ({node.op}) {why}.", OTHER_SIGNATURE, code="KP308"
-    )
+    reason = f"{node.name!r} ({node.op}) {why}."
+    return LegacyModelError(reason, OTHER_SIGNATURE, code="KP308")

@@ -1,8 +1,8 @@
-"""Reads a SavedModel that TensorFlow 1 wrote: a graph and signatures, no objects.
+"""Reads a SavedModel of TensorFlow 1: a graph and signatures, without objects.
 
 `simple_save`, `SavedModelBuilder` and `export_saved_model` of estimators wrote the
-graph of a session. What lies between the inputs and the outputs of a signature becomes
-its function. Source: tensorflow/python/saved_model/{builder_impl, loader_impl}.py.
+graph of a session. The part between the inputs and outputs of a signature becomes its
+function. Source: tensorflow/python/saved_model/{builder_impl, loader_impl}.py.
 """
 
 import collections
@@ -33,16 +33,15 @@ from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, SIGNAT
 from keras_policies.legacy.readers.saved_model.tensorflow_1 import subgraphs
 from keras_policies.legacy.readers.saved_model.tensorflow_1.session_state import State
 
-PREFIX = "signature:"  # of the names of their functions
+PREFIX = "signature:"  # of the names of the functions of signatures
 PARSERS, FEATURES = ("ParseExample", "ParseExampleV2"), "/features"
 Tensors: TypeAlias = dict[str, tuple[Output, TensorSpec]]
 
 
 def read(folder: pathlib.Path, meta_graph: Message, inputs: Inputs) -> LegacyModel:
-    """Return the model of a graph without objects.
+    """Return the model of a graph without objects; `inputs` are those of its signature.
 
-    Its signature is `serving_default`, or else the first one; `inputs` are
-    what that takes. Errors name the folder.
+    Its signature is `serving_default`, or else the first one.
     """
     with located(folder):
         traced = _traced(folder, meta_graph)
@@ -83,7 +82,7 @@ def _traced(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
         trainable=tuple(state.trainable()),
         traces=(trace,),
     )
-    # Functions of signatures, of conditions and loops in them, and of the library.
+    # Signatures, the conditions and loops in them, and the library have functions.
     mappings: Any = signatures.functions, state.graph.inner_functions, library.functions
     return TracedFunctions(
         layers={0: layer},
@@ -96,7 +95,7 @@ def _traced(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
 
 
 class _Signatures:
-    """The signatures of a graph: messages in `written`, `traces` and `functions`."""
+    """The signatures of a graph: as messages (`written`), traces and functions."""
 
     def __init__(self, folder: pathlib.Path, meta_graph: Message, state: State) -> None:
         self._state = state
@@ -112,16 +111,16 @@ class _Signatures:
     def _names(self) -> dict[str, str]:
         """Return the names of all signatures.
 
-        One that takes serialized examples has a second name, for the parsed tensors.
+        If the graph parses serialized examples, each has another for parsed tensors.
         """
         has_parser = any(True for _ in self._state.graph.nodes(*PARSERS))
         more = [f"{name}{FEATURES}" for name in self.written if has_parser]
         return {name: name for name in (*self.written, *more)}
 
     def _trace(self, name: str) -> ConcreteFunction:
-        """Return the trace of a signature; it has no captures if it is refused."""
+        """Return the trace of a signature; without captures if it has no function."""
         captured: list[Output] = []
-        with attempt(LegacyModelError):  # raised again when the function is looked up
+        with attempt(LegacyModelError):  # looking the function up raises it again
             _, captured = self.made(name)
         inputs, outputs = (
             {key: spec for key, (_, spec) in tensors.items()}
@@ -131,7 +130,7 @@ class _Signatures:
         return ConcreteFunction(f"{PREFIX}{name}", ((), inputs), outputs, numbers)
 
     def _function(self, name: str) -> tuple[Function, list[Output]]:
-        """Return the function of a signature, and what it captures."""
+        """Return the function of a signature, and its captures."""
         graph, numbers = self._state.graph, self._state.numbers
         feeds, fetches = ([item for item, _ in s.values()] for s in self._tensors(name))
         if any(not item.node for item in (*feeds, *fetches)):
@@ -168,7 +167,7 @@ class _Signatures:
         return function, captured
 
     def _tensors(self, name: str) -> tuple[Tensors, Tensors]:
-        """Return the inputs and the outputs of a signature, by their names."""
+        """Return the inputs and the outputs of a signature, by name."""
         written = self.written.get(name)
         if written is not None:
             return self._named(written.inputs), self._named(written.outputs)
@@ -178,7 +177,7 @@ class _Signatures:
         return dict(sorted(features.items())), outputs
 
     def _named(self, items: Iterable[Message]) -> Tensors:
-        """Return tensors by their names; the node of a sparse one is ""."""
+        """Return tensors by name; the node of a sparse one is ""."""
         output, names = self._state.graph.output, {x.key: x.value.name for x in items}
         specs = functions.specs(items)
         return {name: (output(names[name]), spec) for name, spec in specs.items()}
@@ -186,17 +185,17 @@ class _Signatures:
     def _parsed(
         self, fetches: Iterable[Output], feeds: Collection[Output]
     ) -> list[Output]:
-        """Return the tensors that come out of serialized examples."""
-        op = self._state.graph.op
-        _, starts = self._state.graph.subgraph(
-            fetches, lambda item: item in feeds or op(item.node) in PARSERS
-        )
-        return [
-            item for item in starts if item not in feeds and op(item.node) in PARSERS
-        ]
+        """Return the tensors that are parsed from serialized examples."""
+        graph = self._state.graph
+
+        def is_parsed(item: Output) -> bool:
+            return item not in feeds and graph.op(item.node) in PARSERS
+
+        _, starts = graph.subgraph(fetches, lambda x: x in feeds or is_parsed(x))
+        return [*filter(is_parsed, starts)]
 
     def _feature(self, parsed: Output) -> TensorSpec:
-        """Return the spec of a feature; sparse ones come before dense ones."""
+        """Return the spec of a feature; sparse features come before dense ones."""
         node = self._state.graph.source(parsed)
         names, attributes = node.inputs[3:4], node.attributes
         sparse = attributes["num_sparse" if node.op == PARSERS[1] else "Nsparse"]
