@@ -166,17 +166,20 @@ class LeftOut(str):
             `keras-policies explain` says what the code means.
 
     Example:
-        >>> LeftOut("the metric 'f1': it is unknown").code
-        'KP605'
+        >>> LeftOut("the metric 'f1': it is unknown", "KP602").code
+        'KP602'
     """
 
     code: str
 
-    def __new__(cls, text: str, code: str = "KP605") -> "LeftOut":
+    def __new__(cls, text: str, code: str) -> "LeftOut":
         """Return the text, with its code as an attribute."""
         part = super().__new__(cls, text)
         part.code = code
         return part
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return str(self), self.code
 
 
 def left_out(code: str, texts: Iterable[str]) -> Iterator[LeftOut]:
