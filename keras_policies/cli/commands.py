@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keras_policies.cli.tasks import Conversion, Outcome, Task
 
 OK, FAILED, WRONG, PARTLY = 0, 1, 2, 3  # exit codes
+INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
 
 
 class CommandLineError(ValueError):
@@ -145,13 +146,15 @@ def code(arguments: argparse.Namespace) -> int:
     _check_code(arguments, [output, constants, weights])
     _prepare(arguments, 1)
     model = _loaded(arguments, arguments.path, arguments.compile)
-    text = importlib.import_module("keras_policies").to_source(
-        model,
-        origin=arguments.path,
-        constants=constants,
-        compile=arguments.compile,
-        train=arguments.train,
-    )
+    keras_internals = importlib.import_module("keras_policies.keras_internals")
+    with keras_internals.importing_no_tensorflow():
+        text = importlib.import_module("keras_policies").to_source(
+            model,
+            origin=arguments.path,
+            constants=constants,
+            compile=arguments.compile,
+            train=arguments.train,
+        )
     if output is None:
         print(text, end="")
     else:
@@ -378,7 +381,7 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
         chosen = f"backend: {backend} (--backend chooses another)"
         print(chosen, file=sys.stderr)
     # What is not installed is said once, and not by each process.
-    is_here = startup.is_installed(os.environ.get(startup.VARIABLE, "tensorflow"))
+    is_here = startup.is_installed(os.environ.get(startup.VARIABLE) or "tensorflow")
     if processes < 2 or arguments.custom_objects or not is_here:
         _import_keras()
         _custom_objects(arguments.custom_objects)  # raises before the work begins
@@ -390,6 +393,9 @@ def _import_keras() -> None:
         startup.import_package()
     except ModuleNotFoundError as error:
         raise NotInstalledError(str(error)) from error
+    except ValueError as error:  # of Keras, which does not know the backend
+        expected = f"Set {startup.VARIABLE} to jax, torch or tensorflow"
+        raise CommandLineError(f"{error}. {expected}, or pass --backend.") from error
 
 
 def _reports() -> types.ModuleType:

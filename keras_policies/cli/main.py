@@ -376,6 +376,9 @@ def _main(parsed: argparse.Namespace) -> int:
     except BrokenPipeError:  # what reads the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return commands.FAILED
+    except KeyboardInterrupt:  # Ctrl-C: what was begun has removed its files
+        print("keras-policies: interrupted", file=sys.stderr)
+        return commands.INTERRUPTED
     except Exception as error:  # also what Keras or a class of the user's raises
         from keras_policies.cli import reports, tasks
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -44,7 +46,7 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
     unfinished = []
     again = {item.path: item.again() for item in tasks}  # before anything is written
     with _pool(processes) as pool:
-        futures = {pool.submit(item.run): item for item in tasks}
+        futures = {pool.submit(_run, item): item for item in tasks}
         for future in as_completed(futures):
             try:
                 yield future.result()
@@ -52,19 +54,44 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
                 unfinished.append(again[futures[future].path])
     for item in unfinished:
         with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
-            yield pool.submit(item.run).result()
+            yield pool.submit(_run, item).result()
             continue
         yield item.failed(Problem(item.path, ENDED, "KP003"))
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(processes, _context(), _start)
+@contextlib.contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(processes, _context(), _start) as pool:
+        try:
+            yield pool
+        except BaseException:  # Ctrl-C, maybe in what takes the outcomes
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
 def _start() -> None:
-    """Prepare a process: its errors and its progress are shown by the one above it."""
+    """Prepare a process: its errors and its progress are shown by the one above it.
+
+    Ctrl-C reaches all processes; the one above ends the others.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
     progress.show_none()
     hints.name_options()
+
+
+def _end(*_: object) -> None:
+    """Leave all blocks, which removes temporary files."""
+    raise SystemExit(1)
+
+
+def _run(task: Task) -> Outcome:
+    """Run a task; end the process, which would go on with the next one, if told to."""
+    try:
+        return task.run()
+    except SystemExit:
+        os._exit(1)
 
 
 def _context() -> BaseContext:

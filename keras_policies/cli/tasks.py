@@ -6,13 +6,14 @@ A task is pickled to the process that runs it, so it holds plain values.
 import dataclasses
 import gc
 import importlib
+import os
 import pathlib
 import traceback
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from keras_policies._common.types import Config, CustomObjects
+from keras_policies._common.types import Config, CustomObjects, Path
 from keras_policies.legacy import atomic_file, descriptions, inspection
 from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
 from keras_policies.legacy.readers import readers
@@ -175,6 +176,8 @@ class Conversion(Task):
 
     def _check(self) -> tuple[str, Config]:
         readers.check(self.path)
+        if recording := self.options.get("verify"):
+            _check_recording(self.path, recording)
         overwrite = self.options["overwrite"]
         atomic_file.check(self.destination, overwrite, self.makes_folder)
         return PLANNED, self._empty()
@@ -235,10 +238,7 @@ class Verification(Task):
         return outcome if outcome.has_failed else None
 
     def _check(self) -> tuple[str, Config]:
-        if not self.outputs.is_file():
-            reason = f"there are no recorded outputs {str(self.outputs)!r}."
-            hint = "Record them where the old model runs: keras-policies --help."
-            raise LegacyModelError(reason, hint, path=self.path, code="KP503")
+        _check_recording(self.path, self.outputs)
         readers.check(self.path)
         return VERIFIED, {}
 
@@ -250,6 +250,14 @@ class Verification(Task):
         )
         values = str(self.outputs), *compared, not_plain
         return VERIFIED, dict(zip(self.KEYS, values, strict=True))
+
+
+def _check_recording(model: str, outputs: Path) -> None:
+    """Raise if there is no file of recorded outputs for a model."""
+    if not os.path.isfile(outputs):
+        reason = f"there are no recorded outputs {str(outputs)!r}."
+        hint = "Record them where the old model runs: keras-policies --help."
+        raise LegacyModelError(reason, hint, path=model, code="KP503")
 
 
 def _imported() -> ModuleType:

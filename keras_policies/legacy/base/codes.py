@@ -112,7 +112,7 @@ KP502 The outputs differ from the recorded ones
 The predictions of the model are not those in the recording.
 Check that both belong to the same model, with inputs prepared in the same way.
 KP503 The recording cannot be used
-It is not an .npz file of x_0, … and y_0, …, or proves nothing.
+It is not an .npz file of x_0, … and y_0, …, does not fit, or proves nothing.
 Record varied inputs: `np.savez("outputs.npz", x_0=x, y_0=model.predict(x))`.
 KP504 Plain Keras gives other outputs
 The new file, opened without this package, does not compute the same as the model.
