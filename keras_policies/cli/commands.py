@@ -1,7 +1,7 @@
 """What `keras-policies inspect`, `convert`, `verify`, `code` and `diff` do.
 
-Somebody waits for each command, so each imports what it needs itself, and `inspect`
-imports no Keras. What can be known without Keras is told before it is imported.
+Users wait for each command, so each imports only what it needs, and `inspect` does not
+import Keras. Errors that do not need Keras are raised before it is imported.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class NotInstalledError(ValueError):
 
 def _custom_objects(texts: Sequence[str]) -> dict[str, Any]:
     """Return `{name: object}` for a list of `module:name` and `layer=module:name`."""
-    if texts and os.getcwd() not in sys.path:  # the command's folder is, not the user's
+    if texts and os.getcwd() not in sys.path:  # of a script, it has only the folder
         sys.path.insert(0, os.getcwd())
     return dict(map(_custom_object, texts))
 
@@ -380,7 +380,7 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
     if backend and not arguments.quiet:
         chosen = f"backend: {backend} (--backend chooses another)"
         print(chosen, file=sys.stderr)
-    # What is not installed is said once, and not by each process.
+    # Report a missing package once, and not from each process.
     is_here = startup.is_installed(os.environ.get(startup.VARIABLE) or "tensorflow")
     if processes < 2 or arguments.custom_objects or not is_here:
         _import_keras()
@@ -388,7 +388,7 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
 
 
 def _import_keras() -> None:
-    """Import Keras and make it obey this package, or say what is not installed."""
+    """Import the package, and with it Keras; raise if the backend is missing."""
     try:
         startup.import_package()
     except ModuleNotFoundError as error:

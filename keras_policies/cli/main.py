@@ -4,7 +4,7 @@ Exit codes: 0, done; 1, a file could not be read, converted, verified or written
 the reason on stderr, or `diff` found a difference; 2, the command line was wrong (an
 unknown policy, an object that cannot be imported, a destination that does not end in
 `.keras`). 3: `inspect` found that a class or a function is missing; `convert --strict`
-left parts out.
+left parts out. 130: the user pressed Ctrl-C.
 
 `commands` has what they do.
 """

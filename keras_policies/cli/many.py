@@ -1,4 +1,4 @@
-"""Runs tasks on many files, in several processes, going on past those that fail."""
+"""Runs tasks on many files in several processes, and continues after failures."""
 
 import contextlib
 import multiprocessing
@@ -42,9 +42,11 @@ def _counted(
 
 
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
-    """Yield outcomes as they come; a process that ends takes nothing else with it."""
+    """Yield outcomes as they are ready; run again what a dead process left."""
     unfinished = []
-    again = {item.path: item.again() for item in tasks}  # before anything is written
+    again = {
+        item.path: item.again() for item in tasks
+    }  # computed before anything is written
     with _pool(processes) as pool:
         futures = {pool.submit(_run, item): item for item in tasks}
         for future in as_completed(futures):
@@ -71,10 +73,7 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start() -> None:
-    """Prepare a process: its errors and its progress are shown by the one above it.
-
-    Ctrl-C reaches all processes; the one above ends the others.
-    """
+    """Prepare a process, whose parent shows errors and progress, and handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     progress.show_none()
@@ -82,12 +81,12 @@ def _start() -> None:
 
 
 def _end(*_: object) -> None:
-    """Leave all blocks, which removes temporary files."""
+    """Unwind the stack, which removes temporary files."""
     raise SystemExit(1)
 
 
 def _run(task: Task) -> Outcome:
-    """Run a task; end the process, which would go on with the next one, if told to."""
+    """Run a task; after SIGTERM, end the process instead of taking the next task."""
     try:
         return task.run()
     except SystemExit:
@@ -95,9 +94,9 @@ def _run(task: Task) -> Outcome:
 
 
 def _context() -> BaseContext:
-    """Return how processes start: forked from one that has imported Keras, if it can.
+    """Return how processes start: if possible, as forks of one that imported Keras.
 
-    The process of the user is never forked: backends may have started threads in it.
+    The user's process is never forked, because backends may have started threads in it.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

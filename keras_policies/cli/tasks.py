@@ -1,4 +1,4 @@
-"""What a command does with one file, and the row that it gives in a table or in JSON.
+"""What a command does with one file, and its row in a table or in JSON.
 
 A task is pickled to the process that runs it, so it holds plain values.
 """
@@ -183,7 +183,7 @@ class Conversion(Task):
         return PLANNED, self._empty()
 
     def again(self) -> "Conversion":
-        """Return the same; a file that was not there before may be written again."""
+        """Return the same task; it may replace a file that it has written itself."""
         if self.destination.exists():
             return self
         return dataclasses.replace(self, options={**self.options, "overwrite": True})
@@ -261,6 +261,6 @@ def _check_recording(model: str, outputs: Path) -> None:
 
 
 def _imported() -> ModuleType:
-    """Return the module `conversion`, and make Keras obey this package."""
+    """Import the package, which patches Keras; return the module `conversion`."""
     *_, conversion = map(importlib.import_module, PRELOADED)
     return conversion

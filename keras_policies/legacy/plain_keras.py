@@ -170,7 +170,7 @@ atexit.register(shared.close)
 
 
 def obstacle(path: Path) -> str | None:
-    """Return why plain Keras cannot be asked about a file, or None."""
+    """Return why a file cannot be opened in plain Keras, or None."""
     if not (os.path.isdir(path) or zipfile.is_zipfile(path)):
         return "it is an H5 file, which does not say which classes are of Keras"
     own = sorted({*_own_code(objects_in(path))})
@@ -294,11 +294,11 @@ def _array(tensor: Any) -> Array:
 
 
 def _serve() -> None:
-    """Answer the requests on stdin, until it ends or nobody asks any more."""
+    """Answer requests on stdin, until it closes or is silent for `IDLE` seconds."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps what libraries print out of the answers
     importlib.import_module("keras")
-    gc.freeze()  # what stays is not looked at again
+    gc.freeze()  # modules stay: do not scan them after each model
     while True:
         idle = threading.Timer(IDLE, signal.raise_signal, [signal.SIGTERM])
         idle.daemon = True
