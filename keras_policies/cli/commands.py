@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_policies.cli import startup
@@ -172,12 +172,7 @@ def _loaded(arguments: argparse.Namespace, path: str, compile: bool) -> Any:
         path,
         _custom_objects(arguments.custom_objects),
         compile=compile,
-        safe_mode=not arguments.unsafe,
-        dtype_policy=arguments.policy,
-        lost=arguments.lost,
-        signature=arguments.signature,
-        backends=arguments.backends,
-        texts=arguments.texts,
+        **_of_loading(arguments),
     )
 
 
@@ -267,14 +262,10 @@ def _check_convert(arguments: argparse.Namespace) -> None:
             reason = "expected a folder, found a file."
             raise CommandLineError(f"--output-dir {arguments.output_dir!r}: {reason}")
     elif not many:
-        _as_command_line_error(lambda: atomic_file.check_ending(paths[1]))
-
-
-def _as_command_line_error(check: Callable[[], object]) -> None:
-    try:
-        check()
-    except ValueError as error:
-        raise CommandLineError(str(error)) from error
+        try:
+            atomic_file.check_ending(paths[1])
+        except ValueError as error:
+            raise CommandLineError(str(error)) from error
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -283,16 +274,14 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         raise CommandLineError(f"--jobs {arguments.jobs}: expected 1 or more.")
     _check_policy(arguments.policy)
     _ = [*map(_parsed, arguments.custom_objects)]
-    return {
-        "dtype_policy": arguments.policy,
-        "safe_mode": not arguments.unsafe,
-        "lost": arguments.lost,
-        "signature": arguments.signature,
-        "backends": arguments.backends,
-        "plain": arguments.plain,
-        "weights": arguments.weights,
-        "texts": arguments.texts,
-    }
+    return _of_loading(arguments, "plain", "weights")
+
+
+def _of_loading(arguments: argparse.Namespace, *others: str) -> dict[str, Any]:
+    """Return the options that `load_model` and `convert_model` have, and others."""
+    names = "lost", "signature", "backends", "texts", *others
+    replaced = {"dtype_policy": arguments.policy, "safe_mode": not arguments.unsafe}
+    return replaced | {name: vars(arguments)[name] for name in names}
 
 
 def _conversion(
