@@ -4,7 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import BaseContext
@@ -25,20 +25,14 @@ def run(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
             own; 1 for all in this process.
         doing: str, the text beside the progress bar.
     """
+    here = (task.run() for task in tasks)
+    finished = here if processes < 2 else _in_processes(tasks, processes)
+    outcomes = {}
     with progress.bar(doing, len(tasks), is_bytes=False) as advance:
-        if processes < 2:
-            return list(_counted((task.run() for task in tasks), advance))
-        outcomes = _counted(_in_processes(tasks, processes), advance)
-        by_path = {outcome.path: outcome for outcome in outcomes}
-    return [by_path[task.path] for task in tasks]
-
-
-def _counted(
-    outcomes: Iterable[Outcome], advance: Callable[[int], None]
-) -> Iterator[Outcome]:
-    for outcome in outcomes:
-        advance(1)
-        yield outcome
+        for outcome in finished:
+            advance(1)
+            outcomes[outcome.path] = outcome
+    return [outcomes[task.path] for task in tasks]
 
 
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
