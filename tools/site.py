@@ -2,9 +2,8 @@
 
     python tools/site.py [FOLDER]
 
-writes it to FOLDER, by default `site`. The texts lie in the repository where GitHub
-readers look for them; here they are copied to a folder as they lie, and mkdocs builds
-that.
+writes it to FOLDER, by default `site`. In the repository, pages are where readers on
+GitHub look for them. They are copied to a folder, with their paths, for mkdocs.
 """
 
 import os
@@ -22,7 +21,7 @@ TEXTS = (
 )
 
 
-# The page of errors comes before others with the same words in the search.
+# In the search, the page of errors comes before others with the same words.
 FIRST = pathlib.Path("docs", "troubleshooting.md")
 BOOST = "---\nsearch:\n  boost: 50\n---\n"
 
@@ -37,7 +36,7 @@ def main(target):
         page = pathlib.Path(source, FIRST)
         page.write_text(BOOST + page.read_text("utf8"), "utf8")
         command = ["-m", "mkdocs", "build", "--site-dir", target]
-        # Otherwise mkdocs-material tells of its own plans on stderr.
+        # Otherwise mkdocs-material prints an announcement to stderr.
         environment = {"SITE_SOURCE": source, "NO_MKDOCS_2_WARNING": "1"}
         subprocess.run(
             [sys.executable, *command],

@@ -19,14 +19,14 @@ NAME = re.compile(r"(?<!\[)`({})`".format("|".join(map(re.escape, KERAS))))
 
 
 def _linked(text):
-    """Return text in which names of Keras lead to its reference."""
+    """Return text in which names of Keras link to its reference."""
     return NAME.sub(
         lambda found: f"[{found[0]}](https://keras.io/api/{KERAS[found[1]]}/)", text
     )
 
 
 def _as_code(text):
-    """Indent the section of examples, and rename it, as griffe asks of them."""
+    """Indent the section of examples and rename it, as griffe requires."""
     about, section, example = text.partition(SECTION)
     if not section:
         return _linked(about)

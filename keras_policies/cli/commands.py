@@ -1,7 +1,7 @@
 """What `keras-policies inspect`, `convert`, `verify`, `code` and `diff` do.
 
-Somebody waits for each command, so each imports what it needs itself, and `inspect`
-imports no Keras. What can be known without Keras is told before it is imported.
+Users wait for each command, so each imports only what it needs, and `inspect` does not
+import Keras. Errors that do not need Keras are raised before it is imported.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_policies.cli import startup
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keras_policies.cli.tasks import Conversion, Outcome, Task
 
 OK, FAILED, WRONG, PARTLY = 0, 1, 2, 3  # exit codes
+INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
 
 
 class CommandLineError(ValueError):
@@ -38,7 +39,7 @@ class NotInstalledError(ValueError):
 
 def _custom_objects(texts: Sequence[str]) -> dict[str, Any]:
     """Return `{name: object}` for a list of `module:name` and `layer=module:name`."""
-    if texts and os.getcwd() not in sys.path:  # the command's folder is, not the user's
+    if texts and os.getcwd() not in sys.path:  # of a script, it has only the folder
         sys.path.insert(0, os.getcwd())
     return dict(map(_custom_object, texts))
 
@@ -145,13 +146,15 @@ def code(arguments: argparse.Namespace) -> int:
     _check_code(arguments, [output, constants, weights])
     _prepare(arguments, 1)
     model = _loaded(arguments, arguments.path, arguments.compile)
-    text = importlib.import_module("keras_policies").to_source(
-        model,
-        origin=arguments.path,
-        constants=constants,
-        compile=arguments.compile,
-        train=arguments.train,
-    )
+    keras_internals = importlib.import_module("keras_policies.keras_internals")
+    with keras_internals.importing_no_tensorflow():
+        text = importlib.import_module("keras_policies").to_source(
+            model,
+            origin=arguments.path,
+            constants=constants,
+            compile=arguments.compile,
+            train=arguments.train,
+        )
     if output is None:
         print(text, end="")
     else:
@@ -169,12 +172,7 @@ def _loaded(arguments: argparse.Namespace, path: str, compile: bool) -> Any:
         path,
         _custom_objects(arguments.custom_objects),
         compile=compile,
-        safe_mode=not arguments.unsafe,
-        dtype_policy=arguments.policy,
-        lost=arguments.lost,
-        signature=arguments.signature,
-        backends=arguments.backends,
-        texts=arguments.texts,
+        **_of_loading(arguments),
     )
 
 
@@ -264,14 +262,10 @@ def _check_convert(arguments: argparse.Namespace) -> None:
             reason = "expected a folder, found a file."
             raise CommandLineError(f"--output-dir {arguments.output_dir!r}: {reason}")
     elif not many:
-        _as_command_line_error(lambda: atomic_file.check_ending(paths[1]))
-
-
-def _as_command_line_error(check: Callable[[], object]) -> None:
-    try:
-        check()
-    except ValueError as error:
-        raise CommandLineError(str(error)) from error
+        try:
+            atomic_file.check_ending(paths[1])
+        except ValueError as error:
+            raise CommandLineError(str(error)) from error
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -280,16 +274,14 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         raise CommandLineError(f"--jobs {arguments.jobs}: expected 1 or more.")
     _check_policy(arguments.policy)
     _ = [*map(_parsed, arguments.custom_objects)]
-    return {
-        "dtype_policy": arguments.policy,
-        "safe_mode": not arguments.unsafe,
-        "lost": arguments.lost,
-        "signature": arguments.signature,
-        "backends": arguments.backends,
-        "plain": arguments.plain,
-        "weights": arguments.weights,
-        "texts": arguments.texts,
-    }
+    return _of_loading(arguments, "plain", "weights")
+
+
+def _of_loading(arguments: argparse.Namespace, *others: str) -> dict[str, Any]:
+    """Return the options that `load_model` and `convert_model` have, and others."""
+    names = "lost", "signature", "backends", "texts", *others
+    replaced = {"dtype_policy": arguments.policy, "safe_mode": not arguments.unsafe}
+    return replaced | {name: vars(arguments)[name] for name in names}
 
 
 def _conversion(
@@ -377,19 +369,22 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
     if backend and not arguments.quiet:
         chosen = f"backend: {backend} (--backend chooses another)"
         print(chosen, file=sys.stderr)
-    # What is not installed is said once, and not by each process.
-    is_here = startup.is_installed(os.environ.get(startup.VARIABLE, "tensorflow"))
+    # Report a missing package once, and not from each process.
+    is_here = startup.is_installed(os.environ.get(startup.VARIABLE) or "tensorflow")
     if processes < 2 or arguments.custom_objects or not is_here:
         _import_keras()
         _custom_objects(arguments.custom_objects)  # raises before the work begins
 
 
 def _import_keras() -> None:
-    """Import Keras and make it obey this package, or say what is not installed."""
+    """Import the package, and with it Keras; raise if the backend is missing."""
     try:
         startup.import_package()
     except ModuleNotFoundError as error:
         raise NotInstalledError(str(error)) from error
+    except ValueError as error:  # of Keras, which does not know the backend
+        expected = f"Set {startup.VARIABLE} to jax, torch or tensorflow"
+        raise CommandLineError(f"{error}. {expected}, or pass --backend.") from error
 
 
 def _reports() -> types.ModuleType:

@@ -20,9 +20,11 @@ from keras_policies.legacy.guards import paths
 TOLERANCES = {**differences.TOLERANCES, "float32": differences.TOLERANCE}
 HEADINGS = "layer", "difference of the weights", "config"
 TOLD = 60  # characters of a value in a config
+NAMED = 5  # layers that only one model has
 # Models list their layers, and each layer is compared by itself.
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
 ONLY = "only in OLD", "only in NEW"
+CALLS = "calls of "
 # Keras writes the policy of a Sequential, and does not read it again.
 UNREAD = {"Sequential": ("dtype",)}
 
@@ -59,8 +61,13 @@ class Diff:
 
 def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
     """Compare two models; `path` is the file of the first."""
+    old_layers, new_layers = _by_path(old), _by_path(new)
+    named = [each.keys() - {""} for each in (old_layers, new_layers)]
+    if all(named) and not named[0] & named[1]:
+        counts = f"{len(named[0])} in OLD, {len(named[1])} in NEW"
+        return Diff([], float("inf"), 0.0, f"no layer in common ({counts})")
     with keras_internals.importing_no_tensorflow():
-        rows = [*_differences(_by_path(old), _by_path(new))]
+        rows = [*_differences(old_layers, new_layers)]
     computing = {layer.compute_dtype for layer in keras_internals.sublayers(old)}
     allowed = max(TOLERANCES.get(dtype, 0.0) for dtype in {*computing, "float32"})
     example = seeded_inputs.example(old, allowed, paths.size(path))
@@ -100,7 +107,7 @@ def _config(layer: keras.Layer) -> Config:
     written = keras.saving.serialize_keras_object(layer)
     config = {"class": written["class_name"], **written["config"]}
     nodes = (each for each in config.get("layers", ()) if "inbound_nodes" in each)
-    calls = {f"calls of {each['name']}": each["inbound_nodes"] for each in nodes}
+    calls = {f"{CALLS}{each['name']}": each["inbound_nodes"] for each in nodes}
     left_out = *LAYERS, *UNREAD.get(config["class"], ())
     return calls | {key: config[key] for key in config.keys() - left_out}
 
@@ -114,6 +121,8 @@ def _settings(old: Config, new: Config, inside: str = "") -> Iterator[str]:
     """
     for key in sorted(old.keys() | new.keys(), key=str):
         first, second = old.get(key), new.get(key)
+        if str(key).startswith(CALLS) and None in (first, second):
+            continue  # the layer has a line of its own
         if isinstance(first, dict) and isinstance(second, dict):
             yield from _settings(first, second, f"{inside}{key}.")
             continue
@@ -151,23 +160,29 @@ def _largest(a: Any, b: Any) -> float:
 def show(diff: Diff) -> None:
     """Print a table of the layers that differ, and a line about the outputs."""
     console = terminal.console(UNLIMITED)
-    rows = [
-        (row.layer or "the model", _shown(row), "; ".join(row.config))
-        for row in diff.layers
-    ]
+    rows = [cells for row in diff.layers for cells in _cells(row)]
     if rows:
         console.print(terminal.table(HEADINGS, rows, console.width, wrapped=(2,)))
+    for only in ONLY:
+        names = [row.layer for row in diff.layers if row.config == (only,)]
+        others = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+        if names:
+            print(f"{only}: {', '.join(names[:NAMED] + others)}")
     line = f"outputs: not compared: {diff.not_compared}"
     if diff.not_compared is None:
         line = f"outputs: largest difference {diff.outputs:.1g} of the largest output"
         line += f", allowed {diff.allowed:.1g}"
     print(line)
-    layers = "1 layer" if len(rows) == 1 else f"{len(rows)} layers"
-    print("equal" if diff.is_empty else f"different: {layers}")
+    count = len(diff.layers)
+    layers = f": {count} layer{'s'[: count > 1]}" if count else ""
+    print("equal" if diff.is_empty else f"different{layers}")
 
 
-def _shown(row: LayerDifference) -> str:
-    """Return the text about the weights of a layer."""
-    if row.weights is None:
-        return "" if {*row.config} & {*ONLY} else "other shapes"
-    return f"{row.weights:.3g}"
+def _cells(row: LayerDifference) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines of a layer that is in both models: one for each setting."""
+    if {*row.config} & {*ONLY}:
+        return
+    weights = "other shapes" if row.weights is None else f"{row.weights:.3g}"
+    first, *others = row.config or ("",)
+    yield row.layer or "the model", weights, first
+    yield from (("", "", setting) for setting in others)

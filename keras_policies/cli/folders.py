@@ -13,7 +13,7 @@ from keras_policies.legacy.readers.sources import ENDINGS, is_saved_model, model
 
 
 def is_collection(path: str) -> bool:
-    """Return whether a path is a glob, or a folder that is no SavedModel."""
+    """Return whether a path is a glob, or a folder that is not a SavedModel."""
     if not os.path.lexists(path):
         return glob.has_magic(path)
     return os.path.isdir(path) and not is_saved_model(path)
@@ -22,18 +22,18 @@ def is_collection(path: str) -> bool:
 def models(paths: Iterable[str], recursive: bool) -> list[str]:
     """Return the paths of models, each once: those given, and those in folders.
 
-    A folder or a glob without models is returned itself: reading it says what it is. So
-    is a folder that may not be read. If there is one model below a folder, it is found
-    without `recursive`, too.
+    A folder or a glob without models is returned itself, and so is a folder that cannot
+    be read: opening it gives the reason. If only one model is below a folder, it is
+    found without `recursive`.
 
     Args:
         paths: paths of models, which may not exist; folders with models; globs.
-        recursive: whether to look into the folders in a folder, too. A SavedModel is a
-            model, and never looked into.
+        recursive: whether to also search the folders in a folder. A SavedModel is a
+            model, and is not searched.
 
     Raises:
-        LegacyModelError: if models lie only in the folders in a folder, and `recursive`
-            is false.
+        LegacyModelError: if a folder has several models, all in folders of its own, and
+            `recursive` is false.
     """
     sources = (model for path in paths for model in _in(path, recursive))
     return list(dict.fromkeys(sources))
@@ -84,10 +84,9 @@ def below_common(paths: Sequence[str]) -> tuple[str, list[str]]:
 def destinations(
     base: str, sources: Sequence[str], output: pathlib.Path, ending: str = ".keras"
 ) -> list[pathlib.Path]:
-    """Return where each model is written: as it lies below the folder `base`.
+    """Return where each model is written: the path relative to `base`, in `output`.
 
-    A model beside which another one has the same name but for the ending keeps its own:
-    `model.h5.keras`.
+    Models in a folder whose names differ only in the ending keep it: `model.h5.keras`.
 
     Args:
         base: the folder, such as `common_folder(paths)`.
@@ -96,7 +95,7 @@ def destinations(
         ending: that of the new files.
 
     Raises:
-        LegacyModelError: if a model does not lie below `base`.
+        LegacyModelError: if a model is not below `base`.
 
     Example:
         >>> found = destinations("zoo", ["zoo/a/model.h5"], pathlib.Path("new"))

@@ -4,7 +4,7 @@ Exit codes: 0, done; 1, a file could not be read, converted, verified or written
 the reason on stderr, or `diff` found a difference; 2, the command line was wrong (an
 unknown policy, an object that cannot be imported, a destination that does not end in
 `.keras`). 3: `inspect` found that a class or a function is missing; `convert --strict`
-left parts out.
+left parts out. 130: the user pressed Ctrl-C.
 
 `commands` has what they do.
 """
@@ -26,6 +26,66 @@ MODEL_FILE = (
     "hf://user/model; .json or .yaml"
 )
 MODEL_FILES = f"{MODEL_FILE}; a folder of such models, or a glob"
+
+ONE_MODEL = f"a legacy model ({MODEL_FILE}), or a .keras file of Keras 3"
+
+# An option with its value -> the help. The first choice is the default.
+OPTIONS = {
+    "--backend {jax,torch,tensorflow}": "run Keras on this backend; by default on that "
+    "of KERAS_BACKEND, or else on the installed one that is imported fastest",
+    "--backends NAMES": "the backends on which plain Keras must compute the model "
+    "correctly, such as jax,torch; by default all three",
+    "--base DIR": "with --output-dir: make the paths of new files relative to this "
+    "folder, by default the deepest one that contains all given models",
+    "--color {auto,always,never}": "color the output; auto does so in a terminal, "
+    "unless NO_COLOR is set",
+    "--compile": "also write the call of model.compile",
+    "--custom-objects MODULE:NAME": "a class or function that the model needs, "
+    "imported from your module; LAYER=MODULE:NAME passes the function of a Lambda "
+    "layer, or a class that the file knows by another name; may be repeated",
+    "--dry-run": "show what would be converted, and to which file, without writing",
+    "--jobs N": "build this many models at the same time; by default one for each core",
+    "--json": "print a JSON object on each line",
+    "--lost {rebuild,numbers,refuse}": "what to do with layers of a SavedModel whose "
+    "classes are missing: rebuild them from their traced functions, rebuild them and "
+    "return numbers instead of the texts that these stand for, or refuse the model",
+    "--no-plain": "do not check new files in a process that uses Keras alone",
+    "-o --output FILE.py": "write the code to this file, and large constants to "
+    "FILE.npz; by default, the code is printed",
+    "--output-dir DIR": "write a .keras file for each model to this folder; if a model "
+    "fails, continue with the others",
+    "--overwrite": "replace files that exist",
+    "--policy NAME": "replace the model's policy; layers with a dtype of their own "
+    "keep it",
+    "-q --quiet": "print nothing but errors",
+    "--recursive": "search folders in folders",
+    "--signature NAME": "open this signature of a SavedModel, such as serving_default",
+    "--skip-existing": "skip models whose file exists",
+    "--strict": "exit with 3 if parts of a model were left out",
+    "--texts {inside,outside}": "where input texts are turned into numbers: inside the "
+    "model, which then needs the TensorFlow backend, or before it, by the .texts.json "
+    "file that convert writes beside the new file",
+    "--train": "also write initializers, which have no effect once weights are loaded",
+    "--unsafe": "run code from the file (Lambda layers)",
+    "-v --verbose": "print the traceback of errors",
+    "--verify OUTPUTS.npz": "keep the new file only if it predicts what the old model "
+    "did. Record its inputs and outputs with "
+    "np.savez('outputs.npz', x_0=x, y_0=model.predict(x)). They may differ by 1e-3 of "
+    "the largest output; by 1e-2 if a layer computes in float16, and by 5e-2 in "
+    "bfloat16",
+    "--weights FILE": "the weights of an architecture (.json of to_json, .yaml of "
+    "to_yaml)",
+    "--weights FILE.weights.h5": "also write the weights, for "
+    "build_model().load_weights",
+}
+JSON_OR_QUIET = "--json | --quiet"
+OUTPUT = JSON_OR_QUIET, "--color {auto,always,never}", "-v --verbose"
+OPENING = "--jobs N", "--weights FILE", "--no-plain"
+LOADING = (
+    *("--backend {jax,torch,tensorflow}", "--policy NAME"),
+    *("--custom-objects MODULE:NAME", "--lost {rebuild,numbers,refuse}"),
+    *("--texts {inside,outside}", "--signature NAME", "--backends NAMES", "--unsafe"),
+)
 
 EXAMPLES = """\
 examples:
@@ -74,7 +134,7 @@ def _add_inspect(kinds: Any) -> None:
         epilog="example: keras-policies inspect model_of_2020 --json",
     )
     command.add_argument("paths", metavar="PATH", nargs="+", help=MODEL_FILES)
-    _add_options_of_all(command)
+    _add(command, "--recursive", *OUTPUT)
     command.set_defaults(run=commands.inspect)
 
 
@@ -93,45 +153,10 @@ def _add_convert(kinds: Any) -> None:
         help=f"the model ({MODEL_FILE}), and the file to write; with --output-dir, any "
         "number of models, of folders with models, and of globs",
     )
-    command.add_argument(
-        "--output-dir",
-        metavar="DIR",
-        help="write a .keras file for each model to this folder; if a model fails, "
-        "continue with the others",
-    )
-    command.add_argument(
-        "--base",
-        metavar="DIR",
-        help="with --output-dir: make the paths of new files relative to this folder, "
-        "by default the deepest one that contains all given models",
-    )
-    existing = command.add_mutually_exclusive_group()
-    existing.add_argument(
-        "--overwrite", action="store_true", help="replace files that exist"
-    )
-    existing.add_argument(
-        "--skip-existing", action="store_true", help="skip models whose file exists"
-    )
-    command.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="show what would be converted, and to which file, without writing",
-    )
-    command.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with 3 if parts of a model were left out",
-    )
-    _add_options_of_all(command)
-    _add_options_of_opening(command)
-    command.add_argument(
-        "--verify",
-        metavar="OUTPUTS.npz",
-        help="keep the new file only if it predicts what the old model did. Record its "
-        "inputs and outputs with np.savez('outputs.npz', x_0=x, y_0=model.predict(x)). "
-        "They may differ by 1e-3 of the largest output; by 1e-2 if a layer computes in "
-        "float16, and by 5e-2 in bfloat16",
-    )
+    _add(command, "--output-dir DIR", "--base DIR")
+    _add(command.add_mutually_exclusive_group(), "--overwrite", "--skip-existing")
+    _add(command, "--dry-run", "--strict", "--recursive", *OUTPUT, *OPENING, *LOADING)
+    _add(command, "--verify OUTPUTS.npz")
     command.set_defaults(run=commands.convert)
 
 
@@ -153,8 +178,7 @@ def _add_verify(kinds: Any) -> None:
         help="an .npz file of inputs x_0, x_1, … and outputs y_0, y_1, …; or a folder "
         "of them, with a/model.npz for PATH/a/model.keras",
     )
-    _add_options_of_all(command)
-    _add_options_of_opening(command)
+    _add(command, "--recursive", *OUTPUT, *OPENING, *LOADING)
     command.set_defaults(run=commands.verify)
 
 
@@ -164,36 +188,9 @@ def _add_code(kinds: Any) -> None:
         help="write Python code that builds a model with Keras alone",
         epilog="example: keras-policies code model_of_2020 -o model.py",
     )
-    command.add_argument(
-        "path",
-        metavar="MODEL",
-        help=f"a legacy model ({MODEL_FILE}), or a .keras file of Keras 3",
-    )
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE.py",
-        help="write the code to this file, and large constants to FILE.npz; by "
-        "default, the code is printed",
-    )
-    command.add_argument(
-        "--weights",
-        metavar="FILE.weights.h5",
-        help="also write the weights, for build_model().load_weights",
-    )
-    command.add_argument(
-        "--compile", action="store_true", help="also write the call of model.compile"
-    )
-    command.add_argument(
-        "--train",
-        action="store_true",
-        help="also write initializers, which have no effect once weights are loaded",
-    )
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace files that exist"
-    )
-    _add_verbose(command)
-    _add_options_of_loading(command)
+    command.add_argument("path", metavar="MODEL", help=ONE_MODEL)
+    _add(command, "-o --output FILE.py", "--weights FILE.weights.h5", "--compile")
+    _add(command, "--train", "--overwrite", "-v --verbose", *LOADING)
     command.set_defaults(run=commands.code, quiet=False, fallback="KP405")
 
 
@@ -206,13 +203,8 @@ def _add_diff(kinds: Any) -> None:
         epilog="example: keras-policies diff model_of_2020 model.keras",
     )
     for name in "old", "new":
-        command.add_argument(
-            name,
-            metavar=name.upper(),
-            help=f"a legacy model ({MODEL_FILE}), or a .keras file of Keras 3",
-        )
-    _add_options_of_output(command)
-    _add_options_of_loading(command)
+        command.add_argument(name, metavar=name.upper(), help=ONE_MODEL)
+    _add(command, *OUTPUT, *LOADING)
     command.set_defaults(run=commands.diff)
 
 
@@ -237,113 +229,22 @@ def _explain(arguments: argparse.Namespace) -> int:
     return explain.explain(arguments)
 
 
-def _add_options_of_all(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--recursive", action="store_true", help="search folders in folders"
-    )
-    _add_options_of_output(command)
-
-
-def _add_options_of_output(command: argparse.ArgumentParser) -> None:
-    printed = command.add_mutually_exclusive_group()
-    printed.add_argument(
-        "--json", action="store_true", help="print a JSON object on each line"
-    )
-    printed.add_argument(
-        "-q", "--quiet", action="store_true", help="print nothing but errors"
-    )
-    command.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="color the output; auto does so in a terminal, unless NO_COLOR is set",
-    )
-    _add_verbose(command)
-
-
-def _add_verbose(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "-v", "--verbose", action="store_true", help="print the traceback of errors"
-    )
-
-
-def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
-    """Add the options of commands that build models."""
-    command.add_argument(
-        "--jobs",
-        metavar="N",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="build this many models at the same time; by default one for each core",
-    )
-    command.add_argument(
-        "--weights",
-        metavar="FILE",
-        help="the weights of an architecture (.json of to_json, .yaml of to_yaml)",
-    )
-    command.add_argument(
-        "--no-plain",
-        dest="plain",
-        action="store_false",
-        help="do not check new files in a process that uses Keras alone",
-    )
-    _add_options_of_loading(command)
-
-
-def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
-    """Add the options of opening one model."""
-    command.add_argument(
-        "--backend",
-        choices=startup.LIGHTEST_FIRST,
-        help="run Keras on this backend; by default on that of KERAS_BACKEND, or else "
-        "on the installed one that is imported fastest",
-    )
-    command.add_argument(
-        "--policy",
-        metavar="NAME",
-        help="replace the model's policy; layers with a dtype of their own keep it",
-    )
-    command.add_argument(
-        "--custom-objects",
-        metavar="MODULE:NAME",
-        action="append",
-        default=[],
-        help="a class or function that the model needs, imported from your module; "
-        "LAYER=MODULE:NAME passes the function of a Lambda layer, or a class that the "
-        "file knows by another name; may be repeated",
-    )
-    command.add_argument(
-        "--lost",
-        choices=("rebuild", "numbers", "refuse"),
-        default="rebuild",
-        help="what to do with layers of a SavedModel whose classes are missing: "
-        "rebuild them from their traced functions, rebuild them and return numbers "
-        "instead of the texts that these stand for, or refuse the model",
-    )
-    command.add_argument(
-        "--texts",
-        choices=("inside", "outside"),
-        default="inside",
-        help="where input texts are turned into numbers: inside the model, which then "
-        "needs the TensorFlow backend, or before it, by the .texts.json file that "
-        "convert writes beside the new file",
-    )
-    command.add_argument(
-        "--signature",
-        metavar="NAME",
-        help="open this signature of a SavedModel, such as serving_default",
-    )
-    command.add_argument(
-        "--backends",
-        metavar="NAMES",
-        type=_backends,
-        default=["jax", "tensorflow", "torch"],
-        help="the backends on which plain Keras must compute the model correctly, such "
-        "as jax,torch; by default all three",
-    )
-    command.add_argument(
-        "--unsafe", action="store_true", help="run code from the file (Lambda layers)"
-    )
+def _add(command: Any, *options: str) -> None:
+    """Add options to a command, or to a group of one."""
+    for option in options:
+        if option == JSON_OR_QUIET:
+            _add(command.add_mutually_exclusive_group(), "--json", "-q --quiet")
+            continue
+        flags = [part for part in option.split() if part.startswith("-")]
+        value = option.split()[-1]
+        settings: dict[str, Any] = {"metavar": value}
+        if value in flags:
+            settings = {"action": "store_true"}
+        elif value.startswith("{"):
+            choices = value[1:-1].split(",")
+            settings = {"choices": choices, "default": choices[0]}
+        settings |= SETTINGS.get(option, {})
+        command.add_argument(*flags, help=OPTIONS[option], **settings)
 
 
 def _backends(text: str) -> list[str]:
@@ -354,6 +255,19 @@ def _backends(text: str) -> list[str]:
             f"commas, found {min(unknown)!r}"
         )
     return names
+
+
+# Further arguments of `add_argument`.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "--backend {jax,torch,tensorflow}": {"default": None},
+    "--backends NAMES": {
+        "type": _backends,
+        "default": ["jax", "tensorflow", "torch"],
+    },
+    "--custom-objects MODULE:NAME": {"action": "append", "default": []},
+    "--jobs N": {"type": int, "default": os.cpu_count() or 1},
+    "--no-plain": {"dest": "plain", "action": "store_false"},
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -376,6 +290,9 @@ def _main(parsed: argparse.Namespace) -> int:
     except BrokenPipeError:  # what reads the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return commands.FAILED
+    except KeyboardInterrupt:  # Ctrl-C: what was begun has removed its files
+        print("keras-policies: interrupted", file=sys.stderr)
+        return commands.INTERRUPTED
     except Exception as error:  # also what Keras or a class of the user's raises
         from keras_policies.cli import reports, tasks
 

@@ -1,8 +1,10 @@
-"""Runs tasks on many files, in several processes, going on past those that fail."""
+"""Runs tasks on many files in several processes, and continues after failures."""
 
 import contextlib
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import signal
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import BaseContext
@@ -23,28 +25,24 @@ def run(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
             own; 1 for all in this process.
         doing: str, the text beside the progress bar.
     """
+    here = (task.run() for task in tasks)
+    finished = here if processes < 2 else _in_processes(tasks, processes)
+    outcomes = {}
     with progress.bar(doing, len(tasks), is_bytes=False) as advance:
-        if processes < 2:
-            return list(_counted((task.run() for task in tasks), advance))
-        outcomes = _counted(_in_processes(tasks, processes), advance)
-        by_path = {outcome.path: outcome for outcome in outcomes}
-    return [by_path[task.path] for task in tasks]
-
-
-def _counted(
-    outcomes: Iterable[Outcome], advance: Callable[[int], None]
-) -> Iterator[Outcome]:
-    for outcome in outcomes:
-        advance(1)
-        yield outcome
+        for outcome in finished:
+            advance(1)
+            outcomes[outcome.path] = outcome
+    return [outcomes[task.path] for task in tasks]
 
 
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
-    """Yield outcomes as they come; a process that ends takes nothing else with it."""
+    """Yield outcomes as they are ready; run again what a dead process left."""
     unfinished = []
-    again = {item.path: item.again() for item in tasks}  # before anything is written
+    again = {
+        item.path: item.again() for item in tasks
+    }  # computed before anything is written
     with _pool(processes) as pool:
-        futures = {pool.submit(item.run): item for item in tasks}
+        futures = {pool.submit(_run, item): item for item in tasks}
         for future in as_completed(futures):
             try:
                 yield future.result()
@@ -52,25 +50,47 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
                 unfinished.append(again[futures[future].path])
     for item in unfinished:
         with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
-            yield pool.submit(item.run).result()
+            yield pool.submit(_run, item).result()
             continue
         yield item.failed(Problem(item.path, ENDED, "KP003"))
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(processes, _context(), _start)
+@contextlib.contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(processes, _context(), _start) as pool:
+        try:
+            yield pool
+        except BaseException:  # Ctrl-C, maybe in what takes the outcomes
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
 def _start() -> None:
-    """Prepare a process: its errors and its progress are shown by the one above it."""
+    """Prepare a process, whose parent shows errors and progress, and handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
     progress.show_none()
     hints.name_options()
 
 
-def _context() -> BaseContext:
-    """Return how processes start: forked from one that has imported Keras, if it can.
+def _end(*_: object) -> None:
+    """Unwind the stack, which removes temporary files."""
+    raise SystemExit(1)
 
-    The process of the user is never forked: backends may have started threads in it.
+
+def _run(task: Task) -> Outcome:
+    """Run a task; after SIGTERM, end the process instead of taking the next task."""
+    try:
+        return task.run()
+    except SystemExit:
+        os._exit(1)
+
+
+def _context() -> BaseContext:
+    """Return how processes start: if possible, as forks of one that imported Keras.
+
+    The user's process is never forked, because backends may have started threads in it.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

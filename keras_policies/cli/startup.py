@@ -35,8 +35,8 @@ def set_backend(name: str) -> None:
 
 
 def is_installed(name: str) -> bool:
-    """Return whether a backend is installed; of one that is not ours, Keras judges."""
-    return name not in LIGHTEST_FIRST or importlib.util.find_spec(name) is not None
+    """Return whether a backend is installed."""
+    return importlib.util.find_spec(name) is not None
 
 
 def import_package() -> None:

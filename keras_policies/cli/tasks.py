@@ -1,4 +1,4 @@
-"""What a command does with one file, and the row that it gives in a table or in JSON.
+"""What a command does with one file, and its row in a table or in JSON.
 
 A task is pickled to the process that runs it, so it holds plain values.
 """
@@ -6,13 +6,14 @@ A task is pickled to the process that runs it, so it holds plain values.
 import dataclasses
 import gc
 import importlib
+import os
 import pathlib
 import traceback
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from keras_policies._common.types import Config, CustomObjects
+from keras_policies._common.types import Config, CustomObjects, Path
 from keras_policies.legacy import atomic_file, descriptions, inspection
 from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
 from keras_policies.legacy.readers import readers
@@ -175,12 +176,14 @@ class Conversion(Task):
 
     def _check(self) -> tuple[str, Config]:
         readers.check(self.path)
+        if recording := self.options.get("verify"):
+            _check_recording(self.path, recording)
         overwrite = self.options["overwrite"]
         atomic_file.check(self.destination, overwrite, self.makes_folder)
         return PLANNED, self._empty()
 
     def again(self) -> "Conversion":
-        """Return the same; a file that was not there before may be written again."""
+        """Return the same task; it may replace a file that it has written itself."""
         if self.destination.exists():
             return self
         return dataclasses.replace(self, options={**self.options, "overwrite": True})
@@ -235,10 +238,7 @@ class Verification(Task):
         return outcome if outcome.has_failed else None
 
     def _check(self) -> tuple[str, Config]:
-        if not self.outputs.is_file():
-            reason = f"there are no recorded outputs {str(self.outputs)!r}."
-            hint = "Record them where the old model runs: keras-policies --help."
-            raise LegacyModelError(reason, hint, path=self.path, code="KP503")
+        _check_recording(self.path, self.outputs)
         readers.check(self.path)
         return VERIFIED, {}
 
@@ -252,7 +252,15 @@ class Verification(Task):
         return VERIFIED, dict(zip(self.KEYS, values, strict=True))
 
 
+def _check_recording(model: str, outputs: Path) -> None:
+    """Raise if there is no file of recorded outputs for a model."""
+    if not os.path.isfile(outputs):
+        reason = f"there are no recorded outputs {str(outputs)!r}."
+        hint = "Record them where the old model runs: keras-policies --help."
+        raise LegacyModelError(reason, hint, path=model, code="KP503")
+
+
 def _imported() -> ModuleType:
-    """Return the module `conversion`, and make Keras obey this package."""
+    """Import the package, which patches Keras; return the module `conversion`."""
     *_, conversion = map(importlib.import_module, PRELOADED)
     return conversion

@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all: beside its destination, then in its place."""
+"""Writes a complete file or none: in a temporary folder, then moved into place."""
 
 import contextlib
 import os
@@ -45,7 +45,7 @@ def check(
             if not folder.exists():
                 reason = f"there is no folder {str(folder)!r} to put it in."
                 raise LegacyModelError(reason, "Make it first.")
-        except OSError as error:  # from a folder that may not be looked into
+        except OSError as error:  # such as a folder without permission
             raise LegacyModelError(f"cannot be written: {error}.") from error
         effective = os.access in os.supports_effective_ids
         if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
@@ -66,7 +66,7 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
             yield written
             with written.open("rb") as file:
                 os.fsync(file.fileno())
-            # link fails if somebody else has written the file in the meantime
+            # link fails if another program has written the file in the meantime
             (os.replace if overwrite else os.link)(written, destination)
     except LegacyModelError as error:
         error.hint = f"{error.hint} {NOTHING_WRITTEN}".lstrip()

@@ -188,7 +188,7 @@ def convert_model(
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
     scope = keras_internals.custom_object_scope(_also_as_saved(objects))
-    with located(source, code="KP504"), scope, contextlib.ExitStack() as precision:
+    with located(source), scope, contextlib.ExitStack() as precision:
         built = loading.rebuild(source, policy, options, weights, verify=True)
         if any(map(_is_narrowed, built.model.weights)):
             precision.enter_context(backend.in_float64())
@@ -270,6 +270,7 @@ def _proved(
     return _Proof(compared, not_plain=reason)
 
 
+@located(code="KP401")
 def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.Predict:
     """Return the function that calls a model: in plain Keras if `reason` is None."""
     if reason is None:
@@ -356,7 +357,7 @@ def verify_model(
     recorded = verification.read(outputs)
     objects = checked_objects(custom_objects)
     scope = keras_internals.custom_object_scope(_also_as_saved(objects))
-    with located(path, code="KP502"), scope:
+    with located(path), scope:
         policy = checked_policy(dtype_policy)
         options = loading.checked_options(
             lost, signature, backends, safe_mode=safe_mode, texts=texts

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters"
+NOT_KEPT = "not kept: it is part of the policy"
 # Version of Keras in a file -> the releases of TensorFlow that have it; from 2.5 on,
 # both have one number. Source: tf.keras.__version__ of each.
 RELEASES = {
@@ -222,7 +223,7 @@ def summary(description: ModelDescription) -> Iterator[str]:
             f"{description.iterations} iterations"
         )
     if description.loss_scale is not None:
-        kept = "kept" if description.keeps_loss_scale else "the policy's: dropped"
+        kept = "kept" if description.keeps_loss_scale else NOT_KEPT
         yield f"loss scale: {in_short(description.loss_scale)} ({kept})"
     yield f"parameters: {description.parameters:,}"
     if description.missing:

@@ -52,6 +52,10 @@ class PlainKerasError(Exception):
     """Plain Keras cannot open a file, or cannot call its model."""
 
 
+class CallError(PlainKerasError):
+    """Plain Keras opens a file, but cannot call its model on these inputs."""
+
+
 class ProcessEndedError(PlainKerasError):
     """The process ended before it answered."""
 
@@ -99,18 +103,18 @@ class Process:
             arrays, with float32 in the place of half precision.
 
         Raises:
-            PlainKerasError: if the file cannot be opened or the model cannot be called,
-                or the process ends.
+            PlainKerasError: if the file cannot be opened. The subclasses: if the model
+                cannot be called, or the process ends.
         """
         request = os.path.abspath(path), inputs, safe_mode, predicts
         with self._lock:
             try:
-                answer, error = self._answer(request)
+                answer, error, is_opened = self._answer(request)
             except BaseException:  # also Ctrl-C: its next answer would be to this
                 self.close()
                 raise
         if error is not None:
-            raise PlainKerasError(error)
+            raise (CallError if is_opened else PlainKerasError)(error)
         return answer  # type: ignore[no-any-return]
 
     def _answer(self, request: Any) -> Any:
@@ -166,7 +170,7 @@ atexit.register(shared.close)
 
 
 def obstacle(path: Path) -> str | None:
-    """Return why plain Keras cannot be asked about a file, or None."""
+    """Return why a file cannot be opened in plain Keras, or None."""
     if not (os.path.isdir(path) or zipfile.is_zipfile(path)):
         return "it is an H5 file, which does not say which classes are of Keras"
     own = sorted({*_own_code(objects_in(path))})
@@ -227,13 +231,14 @@ def _with_texts(value: Array) -> Any:
 
 def _answered(
     path: str, inputs: Any, safe_mode: bool, predicts: bool
-) -> tuple[Any, str | None]:
-    """Return the answer to a request, and the error in its place."""
+) -> tuple[Any, str | None, bool]:
+    """Return the answer to a request, the error, and whether the file was opened."""
     import keras
 
-    what = "opened"
+    what, is_opened = "opened", False
     try:
         model = keras.models.load_model(path, compile=False, safe_mode=safe_mode)
+        is_opened = True
         shapes = [np.shape(x) for x in keras.tree.flatten(inputs)]
         what = f"called on inputs of the shapes {shapes}"
         if inputs is None:
@@ -250,8 +255,8 @@ def _answered(
             error = cause
         text = f"{type(error).__name__}: {error}"[: 10 * TOLD]
         text = VALUES.sub("[…]", text)[:TOLD].rstrip(".: ")
-        return None, f"it cannot be {what} in plain Keras: {text}"
-    return answer, None
+        return None, f"it cannot be {what} in plain Keras: {text}", is_opened
+    return answer, None, is_opened
 
 
 def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:
@@ -289,11 +294,11 @@ def _array(tensor: Any) -> Array:
 
 
 def _serve() -> None:
-    """Answer the requests on stdin, until it ends or nobody asks any more."""
+    """Answer requests on stdin, until it closes or is silent for `IDLE` seconds."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps what libraries print out of the answers
     importlib.import_module("keras")
-    gc.freeze()  # what stays is not looked at again
+    gc.freeze()  # modules stay: do not scan them after each model
     while True:
         idle = threading.Timer(IDLE, signal.raise_signal, [signal.SIGTERM])
         idle.daemon = True

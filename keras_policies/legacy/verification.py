@@ -146,6 +146,7 @@ def _machine_at_fault(share: float) -> str:
 def predict_here(model: keras.Model) -> Predict:
     """Return the function that calls a model of this process."""
 
+    @located(code="KP503")
     def predict(values: list[Array]) -> list[Array]:
         try:
             return plain_keras.predicted(model, values)
@@ -162,16 +163,18 @@ def in_plain(
 ) -> list[Array]:
     """Return the outputs of the model in a file for some inputs, in plain Keras."""
     try:
-        return plain_keras.shared(path, inputs, safe_mode=safe_mode, predicts=predicts)[
-            0
-        ]
+        outputs, _ = plain_keras.shared(
+            path, inputs, safe_mode=safe_mode, predicts=predicts
+        )
     except plain_keras.PlainKerasError as error:
         has_ended = isinstance(error, plain_keras.ProcessEndedError)
+        is_recording = predicts and isinstance(error, plain_keras.CallError)
         raise LegacyModelError(
             f"{without_tracers(str(error))}.",
             "" if predicts and not has_ended else PLAIN,
-            code="KP003" if has_ended else "KP504",
+            code="KP003" if has_ended else "KP503" if is_recording else "KP504",
         ) from error
+    return outputs
 
 
 def lacks_texts(inputs: Iterable[Array]) -> bool:

@@ -6,8 +6,10 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import h5py
 import keras
@@ -60,7 +62,7 @@ def test_inspect_prints_a_table(capsys):
     printed = capsys.readouterr().out
     for text in (
         "SavedModel, TensorFlow 2.4.4",
-        "loss scale: fixed, 128 (the policy's: dropped)",
+        "loss scale: fixed, 128 (not kept: it is part of the policy)",
         "bn_a",
         "BatchNormalization",
         "float16, float32",
@@ -245,7 +247,7 @@ def test_a_model_that_had_no_class_asks_for_none(tmp_path):
             ["new.keras", "--custom-objects", "math:pi"],
             "expected a class or a function",
         ),
-        (["new.keras", "--verify", "none.npz"], "not a readable .npz file"),
+        (["new.keras", "--verify", "none.npz"], "no recorded outputs 'none.npz'"),
         (["new.keras", "--base", "."], "--base is for --output-dir"),
     ],
 )
@@ -354,13 +356,86 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
 
 @pytest.mark.slow("it chooses jax, which has to be there")
 @pytest.mark.once("a process of its own, or no backend at all")
-def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_path):
-    new = tmp_path / "new.keras"
-    process, imported = run_command("convert", MODEL, str(new), KERAS_BACKEND="")
+@pytest.mark.parametrize(
+    "command",
+    [["convert", MODEL, "new.keras"], ["code", MODEL, "-o", "new.py"]],
+    ids=["convert", "code"],
+)
+def test_a_process_that_can_choose_takes_the_lightest_backend(command, tmp_path):
+    process, imported = run_command(*command, cwd=tmp_path, KERAS_BACKEND="")
     assert process.returncode == 0
     assert "backend: jax (--backend chooses another)" in process.stderr
-    assert imported & {"jax", "tensorflow", "torch"} == {"jax"}  # saving, too
-    assert new.exists()
+    # Saving and serializing would import TensorFlow, to ask whether it is needed.
+    assert imported & {"jax", "tensorflow", "torch"} == {"jax"}
+    assert (tmp_path / command[-1]).exists()
+
+
+@pytest.mark.once("a process of its own, or no backend at all")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_unknown_backend_has_a_remedy(tmp_path, jobs):
+    for name in "ab":
+        shutil.copy(H5, tmp_path / f"{name}.h5")
+    command = "convert", str(tmp_path), "--output-dir", "new", "--jobs", jobs
+    process, _ = run_command(*command, cwd=tmp_path, KERAS_BACKEND="nosuch")
+    assert process.returncode == 2
+    (error,) = re.findall("^keras-policies: .*", process.stderr, re.MULTILINE)
+    assert error.endswith(
+        "Set KERAS_BACKEND to jax, torch or tensorflow, or pass --backend."
+    )
+
+
+# Waits where its config is saved, with the new file beside the destination.
+WAITING = """
+import glob, time, keras, legacy_files
+class Scale(legacy_files.Scale):
+    def get_config(self):
+        if found := glob.glob("new*/.*.keras.*") + glob.glob(".new.keras.*"):
+            open(f"waiting{len(found)}", "w").close()
+            time.sleep(120)
+        return super().get_config()
+"""
+
+
+@pytest.mark.slow("processes of their own, which import Keras")
+@pytest.mark.once("a process of its own, or no backend at all")
+@pytest.mark.parametrize(
+    ("arguments", "waiting"),
+    [
+        (["a.h5", "new.keras"], "waiting1"),
+        (["a.h5", "b.h5", "c.h5", "--output-dir", "new", "--jobs", "2"], "waiting2"),
+    ],
+    ids=["one", "many"],
+)
+def test_ctrl_c_ends_with_a_line_and_leaves_no_file(arguments, waiting, tmp_path):
+    for name in "abc":
+        shutil.copy(
+            legacy_files.MORE / "2.4.4/custom_layer/model.h5", tmp_path / f"{name}.h5"
+        )
+    (tmp_path / "slowly.py").write_text(WAITING)
+    command = [sys.executable, "-W", "ignore", "-m", "keras_policies_cli", "convert"]
+    paths = os.pathsep.join([PACKAGE, os.path.dirname(legacy_files.__file__)])
+    with subprocess.Popen(
+        [*command, *arguments, "--custom-objects", "Scale=slowly:Scale"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
+    ) as process:
+        for _ in range(1500):
+            if (tmp_path / waiting).exists() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        printed = process.communicate(timeout=60)[1]
+    assert printed.splitlines()[-1] == "keras-policies: interrupted"
+    assert "Traceback" not in printed
+    assert process.returncode == 130
+    left = {path.name for path in tmp_path.rglob("*") if not path.is_dir()}
+    made = {"slowly.py", "waiting1", "waiting2"}
+    assert {name for name in left if not name.endswith(".pyc")} - made == {
+        *("a.h5", "b.h5", "c.h5")
+    }
+    assert not [*tmp_path.glob(".new*"), *tmp_path.glob("new/.*")]
 
 
 def test_a_backend_that_is_not_installed_is_named_once(zoo, capsys, monkeypatch):

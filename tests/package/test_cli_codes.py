@@ -75,6 +75,9 @@ def test_every_hostile_file_has_a_code(path, capsys):
         (["convert", str(CUSTOM / "model.h5"), "model.keras"], "KP301"),
         (["verify", H5, "none.npz"], "KP503"),
         (["verify", H5, "other.npz"], "KP502"),
+        (["verify", H5, "unfit.npz"], "KP503"),
+        (["verify", H5, "unfit.npz", "--no-plain"], "KP503"),
+        (["convert", H5, "model.keras", "--verify", "unfit.npz"], "KP503"),
         (["convert", H5, "model.h5"], "KP001"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -88,6 +91,7 @@ def test_an_error_has_the_code_of_its_kind(
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save("new.keras")
     stored = dict(np.load(SOURCE / "expected.npz"))
     np.savez("other.npz", x_0=stored["x_0"], y_0=stored["y_0"] + 0.1)
+    np.savez("unfit.npz", x_0=stored["x_0"][:, 1:], y_0=stored["y_0"])
     assert main(arguments) == (2 if code == "KP001" else 1)
     assert re.match(f"keras-policies: {code}: ", capsys.readouterr().err)
 
@@ -276,7 +280,26 @@ def test_diff_finds_what_differs(models, capsys):
     assert main(["diff", models[0], models[3]]) == 1
     printed = capsys.readouterr().out
     assert re.search(r"^d +other shapes +activation", printed, re.MULTILINE)
-    assert re.search(r"^r +only in NEW", printed, re.MULTILINE)
+    assert re.search(r"^ +units: 3 -> 5", printed, re.MULTILINE)
+    assert "only in NEW: r\n" in printed
+
+
+def test_diff_of_unrelated_models_is_short(models, tmp_path, capsys):
+    other, many = str(tmp_path / "other.keras"), str(tmp_path / "many.keras")
+    layers = [keras.layers.Dense(1, name=f"n{index}") for index in range(8)]
+    keras.Sequential([keras.Input((2,)), *layers]).save(other)
+    assert main(["diff", models[0], other]) == 1
+    printed = capsys.readouterr().out
+    assert printed.splitlines() == [
+        "outputs: not compared: no layer in common (1 in OLD, 8 in NEW)",
+        "different",
+    ]
+    layers[0].name = "d"
+    keras.Sequential([keras.Input((2,)), *layers]).save(many)
+    assert main(["diff", models[0], many]) == 1
+    printed = capsys.readouterr().out
+    assert "only in NEW: n1, n2, n3, n4, n5, 2 more\n" in printed
+    assert printed.endswith("different: 9 layers\n")
 
 
 # Keras 3.8 adds casts with numbered names to a Functional, so `diff` sees others.

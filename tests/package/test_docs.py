@@ -1,5 +1,6 @@
 import doctest
 import importlib
+import json
 import os
 import pathlib
 import pkgutil
@@ -7,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 import keras
 import legacy_files
@@ -109,6 +111,63 @@ def test_the_first_screen_of_the_readme_is_what_a_shell_prints(old_files, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
     saved = keras.models.load_model("model.keras")
     assert saved.get_layer("conv_a").dtype_policy.name == "mixed_float16"
+
+
+# A file for each error of stock Keras that has a section of its own, in their order.
+RAISING = (
+    *(
+        "corpus/2.4.4/func_conv_fixed/model.h5",
+        "corpus/2.0.0/float32_loss_scale/model.h5",
+    ),
+    "corpus/2.4.4/func_conv_fixed/saved_model",
+    "lookups/2.15.1/StringLookup-tf_idf/model.h5",
+    *("corpus/1.15.5/rnn_dynamic/model.h5", "keras_2.tar.xz/2.2.4/plain_sgd.h5"),
+    *("corpus/2.0.0/func_multi_io/model.h5", "more/2.0.0/losses_by_name/model.h5"),
+    *("more/2.15.1/attention/model.keras", "corpus/2.0.0/seq_dense/model.h5"),
+    "lambdas.tar.xz/2.7-keras-2.0.6/wrapped/model.h5",
+    "forms.tar.xz/2.15.1/dense_and_an_input/model.h5",
+    "reports.tar.xz/2.15.1/inception_resnet/model.h5",
+    "inner/2.4.4/functional/model.h5",
+)
+OF_KERAS_2 = "Unrecognized keyword arguments: ['batch_shape']"
+STOCK = """
+import sys, json, keras
+def raised(path):
+    try:
+        keras.models.load_model(path)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+print(json.dumps([*map(raised, sys.argv[1:])]))
+"""
+
+
+@pytest.mark.once("the words of Keras 3.15")
+@pytest.mark.slow("a process of its own, without the package")
+def test_errors_that_are_headings_are_those_of_stock_keras(tmp_path):
+    def place(name):
+        archive, is_packed, member = name.partition(".tar.xz/")
+        if not is_packed:
+            return str(legacy_files.FOLDER / name)
+        with tarfile.open(legacy_files.FOLDER / f"{archive}.tar.xz") as packed:
+            packed.extract(member, tmp_path / archive, filter="data")
+        return str(tmp_path / archive / member)
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", STOCK, *map(place, RAISING)],
+        capture_output=True,
+        text=True,
+    )
+    errors = json.loads(done.stdout.splitlines()[-1])
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf8")
+    section = page.partition("## Stock Keras")[2].partition("### Other errors")[0]
+    headings = re.findall(r"^### (.*)", section, re.MULTILINE)
+    headings.remove(OF_KERAS_2)
+
+    def words(text):
+        return {*re.findall(r"\w+", text)} - {"Attention2", "001", "0"}
+
+    pairs = zip(headings, errors, strict=True)
+    assert [pair for pair in pairs if words(pair[0]) - words(pair[1])] == []
 
 
 def test_the_page_has_a_loop_for_each_backend():

@@ -112,7 +112,7 @@ KP502 The outputs differ from the recorded ones
 The predictions of the model are not those in the recording.
 Check that both belong to the same model, with inputs prepared in the same way.
 KP503 The recording cannot be used
-It is not an .npz file of x_0, … and y_0, …, or proves nothing.
+It is not an .npz file of x_0, … and y_0, …, does not fit, or proves nothing.
 Record varied inputs: `np.savez("outputs.npz", x_0=x, y_0=model.predict(x))`.
 KP504 Plain Keras gives other outputs
 The new file, opened without this package, does not compute the same as the model.
@@ -166,17 +166,20 @@ class LeftOut(str):
             `keras-policies explain` says what the code means.
 
     Example:
-        >>> LeftOut("the metric 'f1': it is unknown").code
-        'KP605'
+        >>> LeftOut("the metric 'f1': it is unknown", "KP602").code
+        'KP602'
     """
 
     code: str
 
-    def __new__(cls, text: str, code: str = "KP605") -> "LeftOut":
+    def __new__(cls, text: str, code: str) -> "LeftOut":
         """Return the text, with its code as an attribute."""
         part = super().__new__(cls, text)
         part.code = code
         return part
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return str(self), self.code
 
 
 def left_out(code: str, texts: Iterable[str]) -> Iterator[LeftOut]:

@@ -276,7 +276,7 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
             raise LegacyModelError(
                 f"it has {len(same_class)} layers of the class "
                 f"{same_class[0]['class_name']!r}, and the weights of {len(counters)}: "
-                "some may be in another model, too, or in an attribute, and tf.keras "
+                "some may also be in another model, or in an attribute, and tf.keras "
                 "cannot open it either.",
                 "Build the model in code, and assign what h5py finds in the file.",
                 code="KP402",

@@ -1,4 +1,4 @@
-"""Hints that several errors share: what the user can do."""
+"""Remedies that several errors share."""
 
 import contextvars
 import dataclasses

@@ -45,7 +45,7 @@ def of(size: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def anew(size: int) -> Iterator[None]:
-    """Set the same limits anew, even inside such a context."""
+    """Set the same limits again, also inside such a context."""
     memory = _left.set(limits.MEMORY_PER_BYTE * size + limits.SMALL_MEMORY_BYTES)
     worked = _work.set(limits.WORK_PER_BYTE * size + limits.SMALL_WORK)
     try:

@@ -1,4 +1,4 @@
-"""Checks the bytes of an HDF5 file, before a defect of the library meets them.
+"""Checks the bytes of an HDF5 file, before they can trigger bugs of the library.
 
 All defects are in HDF5 1.14.6. The names in parentheses are files in
 tests/data/hostile:

@@ -8,7 +8,11 @@ import pathlib
 import stat
 from collections.abc import Iterable, Iterator
 
-from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+from keras_policies.legacy.base.errors import (
+    FilePath,
+    LegacyModelError,
+    MissingFileError,
+)
 from keras_policies.legacy.guards import limits
 
 FILES = "*.pb", "assets/*", "variables/*"
@@ -92,6 +96,8 @@ def _stamps(path: FilePath) -> dict[pathlib.Path, tuple[int, int, int]]:
 
 def check_regular(path: FilePath) -> None:
     """Raise if a path leads to a FIFO, a device or a socket: opening one may hang."""
+    if not os.path.exists(path):
+        raise MissingFileError("there is no such file or folder.", path=path)
     kind = stat.S_IFMT(os.stat(path).st_mode)
     if kind != stat.S_IFREG:
         name = KINDS.get(kind, "something else")

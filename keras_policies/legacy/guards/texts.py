@@ -69,7 +69,7 @@ def decode(text: str | bytes, part: str) -> Config:
 
 
 def check_characters(text: str, part: str) -> None:
-    """Raise if a text has halves of characters, which cannot be written."""
+    """Raise if a text has lone surrogates, which cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -31,7 +31,7 @@ POLICIES = "keras.mixed_precision"
 
 
 def check(config: Any, safe_mode: bool = True) -> None:
-    """Raise if a config contains something that is not to be trusted.
+    """Raise if a config could run code, import a module or read a file.
 
     The config is converted for Keras 3. It must not name a module, or in safe mode hold
     code or name a file; the error has the name of the layer.

@@ -1,4 +1,4 @@
-"""The two hashes that TensorFlow puts texts into bins by, in plain Python.
+"""The two hashes with which TensorFlow puts texts into bins, in plain Python.
 
 `farm` is that of `tf.strings.to_hash_bucket_fast` (`farmhashna::Hash64` of
 google/farmhash), `sip` that of `to_hash_bucket_strong` (SipHash-2-4).

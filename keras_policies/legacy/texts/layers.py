@@ -24,7 +24,7 @@ Index: TypeAlias = Callable[[bytes], int]
 
 
 class TextLayer:
-    """A layer that gives numbers for texts.
+    """A layer that converts texts to numbers.
 
     Args:
         name: that of the layer.
@@ -50,7 +50,7 @@ class TextLayer:
         return TextLayer, (self.name, self.class_name, self.config)
 
     def output(self, shape: Shape) -> tuple[Shape, str]:
-        """Return the shape and the dtype of what it gives for texts of a shape."""
+        """Return the shape and the dtype of its output, for inputs of a shape."""
         is_split = self.config.get("split") is not None
         if is_split or self._mode == "one_hot":
             shape = (*_without_last(shape), None)
