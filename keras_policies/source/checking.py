@@ -18,15 +18,20 @@ Result = TypeVar("Result")
 LENGTHS = 5, 64  # of axes that any length fits
 
 
-def apart(function: Callable[[], Result]) -> Result:
+def apart(function: Callable[[], Result], config: Any = None) -> Result:
     """Return the result of a function in a new thread, where Keras is as at its start.
 
-    Its global policy, and the numbers in names of layers, belong to a thread.
+    Its global policy, the numbers in names of layers, and scopes of custom objects
+    belong to a thread. It gets those objects of the caller that a config names.
     """
+    texts = (x for x in keras.tree.flatten(config) if isinstance(x, str))
+    objects = {text: keras.saving.get_registered_object(text) for text in texts}
+    scope = {name: each for name, each in objects.items() if each is not None}
 
     def run() -> Result:
         keras.config.set_dtype_policy("float32")
-        return function()
+        with keras.saving.custom_object_scope(scope):
+            return function()
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(run).result()
@@ -144,10 +149,20 @@ def _example(x: keras.KerasTensor, length: int) -> Any:
     return keras.ops.cast(numbers if "float" in x.dtype else numbers > 0, x.dtype)
 
 
+class _Start(keras.StatelessScope):  # type: ignore[misc]
+    """Other values for variables, and 0 for states of recurrent layers."""
+
+    def get_current_value(self, variable: Any) -> Any:
+        value = super().get_current_value(variable)
+        return keras.ops.zeros(variable.shape) if value is None else value
+
+
 def _outputs(model: keras.Model, other: keras.Model, nest: Any) -> list[Any]:
-    """Return the outputs of a model in the state of another; change neither."""
-    kinds = other.trainable_variables, other.non_trainable_variables
-    values = ([variable.value for variable in each] for each in kinds)
-    outputs, _ = model.stateless_call(*values, nest, training=False)
-    floats = (keras.ops.cast(x, "float32") for x in keras.tree.flatten(outputs))
+    """Return the outputs of a model with the variables of another; change neither."""
+    variables = (
+        x.trainable_variables + x.non_trainable_variables for x in (model, other)
+    )
+    with _Start([*zip(*variables, strict=True)]):
+        outputs = keras.tree.flatten(model(nest, training=False))
+        floats = [keras.ops.cast(x, "float32") for x in outputs]
     return [*map(keras.ops.convert_to_numpy, floats)]

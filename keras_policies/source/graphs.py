@@ -36,6 +36,7 @@ class Body:
     before: Sequence[str] = ()
     after: Sequence[str] = ()
     ops: Sequence[Any] = ()  # what each variable is a result of
+    inputs: int = 0
 
 
 class Module(Objects):
@@ -92,7 +93,7 @@ class Module(Objects):
         lines = [*body.before, *(ending if after else [f"return {made}"])]
         if self.style.full:
             return lines
-        return named(folded(lines), body.ops, len(body.args) and len(model.inputs))
+        return named(folded(lines), body.ops, body.inputs)
 
     def _sequential(self, model: keras.Model, value: Any) -> Body:
         layers = value["config"]["layers"]
@@ -150,7 +151,9 @@ class Module(Objects):
         if self.style.full:  # weights are saved in the order of layers
             order = list(dict.fromkeys([*graph.layers, *(x.op for x in graph.calls)]))
             lines.append(f"# {[order.index(layer) for layer in model.layers]}")
-        return Body([*map(write, ends)], before=lines, ops=ops)
+        return Body(
+            [*map(write, ends)], before=lines, ops=ops, inputs=len(graph.layers)
+        )
 
     def _made(self, op: Any) -> str:
         """Return the code that makes a layer."""

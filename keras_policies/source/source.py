@@ -17,7 +17,7 @@ from keras_policies._common.warnings import warn
 from keras_policies.source import checking
 from keras_policies.source.graphs import Module
 from keras_policies.source.layout import call, laid_out, literal
-from keras_policies.source.objects import Style
+from keras_policies.source.objects import Style, config_of
 
 OFTEN = 3  # policies that are named once if so many layers have them
 
@@ -83,7 +83,7 @@ def to_source(
                         shutil.copyfile(file, path)
                     return text, is_compared
 
-    text, is_compared = checking.apart(code)
+    text, is_compared = checking.apart(code, config_of(model))
     if not is_compared:
         warn(
             f"The outputs of {model.name!r} were not compared with those of its source "
