@@ -128,7 +128,9 @@ class Objects:
         named = (
             self.name(value["class_name"], config["name"]) if "name" in config else {}
         )
-        values = {k: self._argument(k, v) for k, v in config.items() if k in needed}
+        # The order of some configs is that of the call that made the object.
+        keys = sorted(needed) if self.style.full else [k for k in config if k in needed]
+        values = {key: self._argument(key, config[key]) for key in keys}
         return call(name, *arguments(cls, named | values))
 
     def name(self, kind: str, name: str) -> dict[str, str]:
