@@ -128,7 +128,11 @@ class Module(Objects):
             code[id(x)] = variable(layer)
             lines.append(f"{code[id(x)]} = {self._input(config_of(layer)['config'])}")
         for each in graph.calls:
-            op, paths = each.op, dict(_paths(each.outputs))
+            op = each.op
+            paths = {  # such as `["a"][0]` -> a result
+                "".join(f"[{literal(key)}]" for key in path): x
+                for path, x in keras.tree.flatten_with_path(each.outputs)
+            }
             if times[op] > 1 and op not in variables and isinstance(op, keras.Layer):
                 made, variables[op] = self._made(op), variable(op)
                 lines.append(f"{variables[op]} = {made}")
@@ -209,13 +213,3 @@ class Module(Objects):
             if key != "jit_compile" and value != defaults[key].default
         }
         return call("model.compile", [], given)
-
-
-def _paths(structure: Any, path: str = "") -> Iterator[tuple[str, keras.KerasTensor]]:
-    """Yield how each tensor of a structure is reached, as in `["a"][0]`."""
-    if isinstance(structure, keras.KerasTensor):
-        yield path, structure
-        return
-    is_dict = isinstance(structure, dict)
-    for key in structure if is_dict else range(len(structure)):
-        yield from _paths(structure[key], f"{path}[{literal(key)}]")
