@@ -16,6 +16,8 @@ from keras_policies.source.objects import Style, automatic
 
 Result = TypeVar("Result")
 LENGTHS = 5, 64  # of axes that any length fits
+# In code: a mask, or what may give one to the next layer of a Sequential.
+MASKS = re.compile(r"\bmask=|mask_zero=True|Masking\(|Sequential\(")
 
 
 def apart(function: Callable[[], Result], config: Any = None) -> Result:
@@ -62,8 +64,7 @@ def next_style(
     except Exception as error:  # such as names that are equal
         reason, wrong = f"{type(error).__name__}: {error}", module.names
     else:
-        parts = ((a, b) for a, b in itertools.zip_longest(old, new) if a != b)
-        reason = next((f"{b!r:.200}, expected {a!r:.200}" for a, b in parts), "")
+        reason = _difference(old, new)
         pairs = zip(names, others, strict=False)
         wrong = [] if reason else [a for a, b in pairs if a != b]
     named = style.named | ({kind for kind, _ in wrong} - module.operations)
@@ -85,6 +86,17 @@ def next_style(
     )
 
 
+def _difference(old: list[Any], new: list[Any]) -> str:
+    """Return where the lines of two models differ, or nothing."""
+    for pair in itertools.zip_longest(old, new):
+        if pair[0] != pair[1]:
+            texts = [str(each).replace("\0", "") for each in pair]
+            start = max(0, len(os.path.commonprefix(texts)) - 40)
+            wanted, found = (text[start : start + 100] for text in texts)
+            return f"{found!r}, expected {wanted!r}"
+    return ""
+
+
 def _check_names(module: Module) -> None:
     """Raise if a layer may have the name that Keras gives to an operation."""
     names = {automatic(kind) for kind in module.operations}
@@ -99,9 +111,11 @@ def _check_names(module: Module) -> None:
 def _described(model: keras.Model, style: Style) -> tuple[list[Any], list[Any]]:
     """Return all that two models have to share, and the names of their layers."""
     module = Module(dataclasses.replace(style, explicit=True, full=True))
-    lines = [*module.text(model)]
+    text = "\n".join(module.text(model))
+    if not MASKS.search(text):  # then it changes nothing, and Bidirectional sets it
+        text = re.sub(r", zero_output_for_mask=\w+", "", text)
     constants = (np.array(value).tobytes() for value in module.constants.values())
-    return [*lines, *constants], module.names
+    return [*text.split("\n"), *constants], module.names
 
 
 def _weights(model: keras.Model) -> list[Any]:

@@ -185,6 +185,22 @@ def test_states_of_recurrent_layers_are_no_part_of_the_code():
 
 
 @once
+@pytest.mark.parametrize("mask_zero", [False, True])
+def test_what_bidirectional_does_with_masks_counts_if_there_is_one(mask_zero):
+    inputs = keras.Input((5,), dtype="int32")
+    x = layers.Embedding(9, 4, mask_zero=mask_zero)(inputs)
+    both = layers.Bidirectional(layers.GRU(2, return_sequences=True))
+    for layer in both.forward_layer, both.backward_layer:
+        layer.zero_output_for_mask = False  # as before Keras 2.3; it cannot be written
+    model = keras.Model(inputs, both(x))
+    if mask_zero:
+        with pytest.raises(ValueError, match="zero_output_for_mask=True"):
+            keras_policies.to_source(model)
+    else:
+        assert "layers.Bidirectional(" in keras_policies.to_source(model)
+
+
+@once
 def test_outputs_that_cannot_be_compared_are_told():
     inputs = keras.Input((None,))  # it has to be seven
     model = keras.Model(inputs, layers.Reshape((7, 1))(inputs), name="week")
