@@ -301,9 +301,8 @@ def _as_numbers(
     """Return a recording with its texts as the numbers that a model takes."""
     names, inputs = [name for name, _ in texts.sources], recorded.inputs
     if len(inputs) != len(names):
-        raise LegacyModelError(
-            f"it takes {names}; recorded: {len(inputs)} inputs.", code="KP503"
-        )
+        reason = f"it takes {names}; recorded: {len(inputs)} inputs."
+        raise LegacyModelError(reason, code="KP503")
     numbers = keras.tree.flatten(texts(dict(zip(names, inputs, strict=True))))
     return verification.Recording(numbers, recorded.outputs)
 
@@ -349,13 +348,10 @@ def verify_model(
     weights: Path | None = None,
     texts: str = "inside",
 ) -> tuple[verification.Comparison, str | None]:
-    """Open a model, legacy or of Keras 3, and compare its outputs with recorded ones.
+    """Compare the outputs of a model, legacy or of Keras 3, with those in an `.npz`.
 
     A legacy model is saved to a temporary file, which is opened as `convert_model`
-    opens what it wrote. `outputs` is an `.npz` file, as `convert_model` takes it in
-    `verify`; the others are the arguments of `load_model`. Also return why the model
-    was not called in plain Keras, or None. Raises `LegacyModelError` if the outputs
-    differ.
+    opens what it wrote. Also return why it was not called in plain Keras, or None.
     """
     recorded = verification.read(outputs)
     objects = checked_objects(custom_objects)

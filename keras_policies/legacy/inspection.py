@@ -21,7 +21,6 @@ NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 def _described(
     node: Config, prefix: str, parameters: Mapping[str, int], report: Report
 ) -> Iterator[LayerDescription]:
-    """Yield a `LayerDescription` for a layer, and for those of a nested model."""
     path = f"{prefix}{configs.name_of(node)}"
     written = report.dtypes.get(path)
     compute_dtype, variable_dtype = policies.dtypes_of(written)
@@ -61,7 +60,6 @@ def _becomes(class_name: str, path: str, report: Report) -> str | None:
 
 
 def _notes(report: Report, layers: Sequence[LayerDescription]) -> tuple[str, ...]:
-    """Return sentences about the needs of a model besides classes."""
     ops = dict.fromkeys(op for op, _ in report.missing_ops)
     notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
     lost = report.without_vocabulary.items()

@@ -8,12 +8,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
-from keras_policies._common.types import (
-    CustomObjects,
-    Path,
-    PolicyLike,
-    Source,
-)
+from keras_policies._common.types import CustomObjects, Path, PolicyLike, Source
 from keras_policies.legacy import keras_files, notices, progress
 from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -233,10 +228,7 @@ def rebuild(
     A class of the file that only shares its name with a Keras class counts as missing:
     its config, weights or outputs reveal it. If that does not help, a model that lists
     its layers becomes its traced function, because a config does not say which masks
-    its missing classes create or change.
-
-    User-defined classes are those of the surrounding `custom_object_scope`. Raises the
-    errors of `load_model`, and Keras3ModelError.
+    its missing classes create or change. Also raises Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:
@@ -280,10 +272,7 @@ def rebuild(
 def _about_signature(
     problem: LegacyModelError, legacy: LegacyModel, signature: str | None
 ) -> LegacyModelError:
-    """Return an error about the model itself, with its other signatures as a remedy.
-
-    Greedy policies of agents come first, since they draw no random numbers.
-    """
+    """Return an error about the model that names its other signatures as a remedy."""
     if problem.layer != "" or legacy.traced is None:
         return problem
     names = {*legacy.traced.signatures} - {signature or SERVING}
@@ -367,10 +356,7 @@ def load_weights(
         def fit(by_layer: weights.ByLayer) -> checkpoint_objects.Fitted:
             if not by_name:
                 by_layer = weights.by_position(model, by_layer, skips=skip_mismatch)
-                by_layer = checkpoint_objects.with_layer_names(model, by_layer)
-            return weights.pair(
-                model, by_layer, "objects", skips=skip_mismatch, some=by_name
-            )
+            return weights.pair(model, by_layer, skips=skip_mismatch, some=by_name)
 
         fitting = checkpoint_objects.fitting(objects, candidates.meant, fit)
         name, (pairs, not_loaded) = fitting

@@ -395,7 +395,7 @@ def test_a_graph_in_float16_is_known_by_its_rounding(folder, monkeypatch, name):
     """A file without Keras metadata does not say where it computes in float16."""
     monkeypatch.setattr(plan.Plan, "compute_dtypes", {"float32"})
     case = lost_files.of(folder, f"2.15.1/{name}-mixed_float16")
-    with pytest.warns(UserWarning, match="made of the functions"):
+    with pytest.warns(UserWarning, match="rebuilt from the functions"):
         load_model(case.model, verify=True)
 
 

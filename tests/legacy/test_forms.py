@@ -14,6 +14,7 @@ import pytest
 
 import keras_policies as kp
 from keras_policies.legacy import plain_keras
+from keras_policies.legacy.build import forms
 from keras_policies.legacy.values import sums
 
 ARCHIVE = legacy_files.FOLDER / "forms-2.15.1.tar.xz"
@@ -43,6 +44,18 @@ MODELS = {
     "365": "none, LayerNormalization with axes in another order",
     "967": "none, LayerNormalization of whole numbers",
 }
+
+
+@pytest.mark.once("no backend matters here")
+@pytest.mark.parametrize(
+    ("lengths", "size"), [((4,), 4), ((4, 4), 4), ((4, 8), None), ((4, 8, 4), None)]
+)
+def test_an_open_size_is_the_one_that_all_calls_have(lengths, size):
+    layer = keras.layers.EinsumDense("abc,cd->abd", (None, 6))
+    sizes = forms.OpenSizes(layer)
+    for length in lengths:
+        sizes.take([keras.Input((length, 3))])
+    assert layer.get_config()["output_shape"] == (size, 6)
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def test_a_layer_that_reads_a_mask_itself_needs_the_signature(folder, name):
     case = lost_files.of(folder, name)
     with pytest.raises(LegacyModelError, match="reads the mask.*'serving_default'"):
         load_model(case.model)
-    with pytest.warns(UserWarning, match="made of the functions"):
+    with pytest.warns(UserWarning, match="rebuilt from the functions"):
         model = load_model(case.model, signature="serving_default")
     for x, (expected,) in case.batches():
         (found,) = legacy_files.called(model, x)

@@ -1,5 +1,7 @@
 """Custom layers that take no name get that in the file, written by write_names.py."""
 
+import collections
+
 import keras
 import legacy_files
 import numpy as np
@@ -9,6 +11,7 @@ from keras import layers
 import keras_policies
 from keras_policies import LegacyModelError
 from keras_policies.legacy.base import configs
+from keras_policies.legacy.build import build
 
 ARCHIVE = legacy_files.FOLDER / "names.tar.xz"
 NAMES = [name for name in legacy_files.names(ARCHIVE) if "/own/" not in name]
@@ -102,6 +105,26 @@ def test_layers_that_take_no_name_get_their_weights_each_time(name, folder):
             np.testing.assert_allclose(found, stored["y"], 1e-5, 1e-5)
 
 
+CASES = collections.Counter(
+    name.rpartition("/")[0] for name in NAMES if not name.endswith(AMBIGUOUS)
+)
+SEVERAL = [case for case, forms in CASES.items() if forms > 1]
+
+
+@pytest.mark.parametrize("case", legacy_files.by_release(SEVERAL))
+def test_each_form_of_a_model_gives_the_same_weights(case, folder):
+    """The outputs do not show all of them, since the inputs of some tanh are large."""
+    names = [name for name in NAMES if name.startswith(f"{case}/")]
+    first, *others = (
+        keras_policies.load_model(folder / name, CUSTOM_OBJECTS).get_weights()
+        for name in names
+        if not name.endswith(AMBIGUOUS)
+    )
+    for weights in others:
+        for one, other in zip(first, weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("form", ["model.h5", "model.keras", "saved_model"])
 @pytest.mark.parametrize(
     ("case", "names"),
@@ -177,6 +200,24 @@ def test_a_class_that_is_not_the_files_is_refused(folder):
         keras_policies.load_model(path, objects)
     model = keras_policies.load_model(path, objects, verify=False)
     assert [type(layer) for layer in model.layers[1:3]] == [Other, Other]
+
+
+def test_weights_of_one_shape_in_each_others_place_are_found(folder, monkeypatch):
+    """A SavedModel is compared with its own graph, whatever classes are passed."""
+    stock = build.assign
+
+    def assign(pairs, advance):
+        # Those of the layer that is called last: what is before it comes to 1 in tanh.
+        at = [at for at, (item, _) in enumerate(pairs) if item.shape == (5, 5)]
+        first, second = at[2:]
+        values = [weight for _, weight in pairs]
+        values[first], values[second] = values[second], values[first]
+        stock([*zip((item for item, _ in pairs), values, strict=True)], advance)
+
+    monkeypatch.setattr(build, "assign", assign)
+    path = folder / "2.15.1" / "swapped" / "saved_model"
+    with pytest.raises(LegacyModelError, match="its own graph"):
+        keras_policies.load_model(path, CUSTOM_OBJECTS)
 
 
 def sequential(*layers):

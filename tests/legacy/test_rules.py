@@ -28,7 +28,7 @@ from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import (
     ir,
     layer_calls,
-    mapped_loops,
+    loops,
     matched_calls,
 )
 
@@ -357,4 +357,4 @@ def test_a_round_of_a_loop_has_a_limited_number_of_axes():
     node = Node("map/while/add", "AddV2", (), {}, shape=shape)
     value = ir.Mapped(ir.Argument(0), ())
     with pytest.raises(LegacyModelError, match="a tensor of 100000 axes, expected at"):
-        mapped_loops.emitted(node, [value, value], ir.Steps())
+        loops.emitted(node, [value, value], ir.Steps())

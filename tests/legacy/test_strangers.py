@@ -115,6 +115,7 @@ def test_a_lambda_layer_opens(of, name):
 def test_a_model_with_another_policy_can_be_saved_and_cloned(
     of, tmp_path, name, policy
 ):
+    """Keras raised NotImplementedError for some (tensorflow/similarity#303)."""
     case, form = name.split("/")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

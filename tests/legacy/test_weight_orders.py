@@ -1,6 +1,6 @@
 """Every weight of a model with frozen parts is where it was, or its file is refused.
 
-write_orders.py wrote 51 random models, in which each kind of layer occurs.
+write_orders.py wrote 52 random models, in which each kind of layer occurs.
 """
 
 import json
@@ -16,10 +16,10 @@ from keras_policies.legacy.build import weight_orders
 ARCHIVE = legacy_files.FOLDER / "orders.tar.xz"
 # How many files of a form there are, and those that do not record what was frozen.
 FORMS = {
-    "model.h5": (45, set()),
+    "model.h5": (46, set()),
     "weights.h5": (37, set()),
     "checkpoint": (14, set()),
-    "model.keras": (5, set()),
+    "model.keras": (6, set()),
     "saved_model": (4, set()),
 }
 

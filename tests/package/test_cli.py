@@ -228,7 +228,7 @@ def test_an_error_or_a_note_about_a_class_names_the_option(tmp_path, capsys):
 
 def test_a_model_that_had_no_class_asks_for_none(tmp_path):
     left_out = convert_model(MODULE, tmp_path / "new.keras").left_out
-    assert left_out[-1].endswith("in inference, they are their mean.")
+    assert left_out[-1].endswith("in inference, their mean is used.")
 
 
 @pytest.mark.parametrize(

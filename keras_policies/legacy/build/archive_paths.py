@@ -39,9 +39,10 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
     # Of other graphs, the file names the layers; the model in a wrapper has no name.
     is_whole = set(legacy.weights) == {""}
     for place in places:
-        is_own = isinstance(place.layer, keras.Model) and not _is_graph(place.layer)
-        if is_own or (is_whole and place.layer is model):
-            for layer, path in _walk(place.layer, place.stored_path, release, set()):
+        outer = place.layer
+        is_own = isinstance(outer, keras.Model) and not targets.is_graph(outer)
+        if is_own or (is_whole and outer is model):
+            for layer, path in _walk(outer, place.stored_path, release, set()):
                 if id(layer) in stored:
                     paths.setdefault(path, stored[id(layer)])
     weights = {
@@ -59,11 +60,6 @@ def _renamed(weight: LegacyWeight, layer: str, paths: dict[str, str]) -> LegacyW
     stored = f"{layer}{before}".lstrip("/")
     path = f"{paths.get(stored, stored)}/vars/{number}"
     return dataclasses.replace(weight, path=path.removeprefix(f"{layer}/"))
-
-
-def _is_graph(layer: keras.Layer) -> bool:
-    is_functional = keras_internals.is_functional(layer)
-    return is_functional or isinstance(layer, keras.Sequential)
 
 
 def _plain(path: str) -> str:
@@ -105,7 +101,7 @@ def _attributes(
             found[name] = [item for item in items if isinstance(item, keras.Layer)]
     if isinstance(layer, keras.Model):
         found[LAYERS] = layer.layers
-        if _is_graph(layer) and (2, 11) < release < REVERSED:
+        if targets.is_graph(layer) and (2, 11) < release < REVERSED:
             # Those with weights are listed twice: `layer_with_weights-0`, `layer-0`.
             twice = [[item] * (1 + bool(item.weights)) for item in layer.layers]
             found[DEPENDENCIES] = [item for items in twice for item in items]

@@ -83,8 +83,7 @@ def build(
             }  # without those of a model that its class, a stock one, does not use
             pairs, added = Pairs(), list[str]()
             if legacy.has_weights:
-                known = built.weights
-                pairs, added = pair(model, weights, "added", known, legacy.config)
+                pairs, added = pair(model, weights, legacy.config, built.weights)
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)

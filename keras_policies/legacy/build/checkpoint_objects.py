@@ -1,19 +1,11 @@
-"""Finds the object of a checkpoint that is the model, and the layers in its paths."""
+"""Finds the object of a checkpoint that is the model."""
 
-import collections
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-import keras
-
-from keras_policies import keras_internals
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
-from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.build.weights import ByLayer
 
-NUMBER = "layer-"  # of a layer in its Sequential or Functional model
 Fitted = tuple[Pairs, list[str]]  # and what of the file is not loaded
 
 
@@ -52,58 +44,3 @@ def fitting(
     raise LegacyModelError(
         reason, f"Pass the one you mean, as root={names[-1]!r}.", code="KP109"
     )
-
-
-def with_layer_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
-    """Return weights whose paths have the names of layers in place of their numbers.
-
-    A checkpoint has no names for the layers of a Sequential or Functional model inside
-    another object: `towers/layer-1/embeddings` becomes `towers/embedding/embeddings`.
-    """
-    layers = {layer.name: layer for layer in model.layers} | {"": model}
-    return {
-        name: tuple(_named(layers[name], weights)) if name in layers else weights
-        for name, weights in by_layer.items()
-    }
-
-
-def _named(
-    layer: keras.Layer, weights: Sequence[LegacyWeight]
-) -> Iterator[LegacyWeight]:
-    models = {
-        place.path: place.layer.layers
-        for place in targets.layers(layer)
-        if isinstance(place.layer, keras.Sequential)
-        or keras_internals.is_functional(place.layer)
-    }
-    parts, named = [weight.path.split("/") for weight in weights], [""] * len(weights)
-    for depth in range(max(map(len, parts), default=0)):
-        deep = [at for at, each in enumerate(parts) if depth < len(each)]
-        numbers = collections.defaultdict[str, set[int]](set)
-        for at in deep:
-            if (number := _number(parts[at][depth])) is not None:
-                numbers[named[at]].add(number)
-        layers = {
-            path: _numbered(models.get(path, ()), numbers[path]) for path in numbers
-        }
-        for at in deep:
-            path, part = named[at], parts[at][depth]
-            name = layers.get(path, {}).get(_number(part), part.lstrip("_"))
-            named[at] = f"{path}/{name}" if path else name
-    for weight, path in zip(weights, named, strict=True):
-        yield dataclasses.replace(weight, path=path)
-
-
-def _number(part: str) -> int | None:
-    number = part.removeprefix(NUMBER)
-    return int(number) if number != part and number.isdecimal() else None
-
-
-def _numbered(layers: Sequence[keras.Layer], found: set[int]) -> dict[int | None, str]:
-    """Return `{number in a file: name}`; `found` are those of layers with weights.
-
-    TensorFlow 2.0 counts the InputLayer of a Sequential, which is not among its layers.
-    """
-    held = {number for number, layer in enumerate(layers) if layer.weights}
-    first = 1 if found == {number + 1 for number in held} else 0
-    return {number: layer.name for number, layer in enumerate(layers, first)}

@@ -94,14 +94,13 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
         made = (stock or cls).from_config(settings)
         layer = _layer(made)
         if is_in_graph:
-            is_called_once = len(config["inbound_nodes"]) == 1
-            return _Call(made, found.backends, is_called_once)
+            return _Call(made, found.backends)
         if id(config) in found.needed:
             return form(layer, found.needed[id(config)], found.backends)
-        output_spec = layer.compute_output_spec
+        output_spec, sizes = layer.compute_output_spec, OpenSizes(layer)
 
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
-            _take_sizes(layer, _tensors(args, kwargs))
+            sizes.take(_tensors(args, kwargs))
             found.note(layer, config, _tensors(args, kwargs))
             return output_spec(*args, **kwargs)
 
@@ -114,19 +113,16 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
 class _Call(keras_internals.LayerCall):
     """Calls a layer in a graph, or its form."""
 
-    def __init__(
-        self, made: keras.Operation, backends: Collection[str], is_called_once: bool
-    ) -> None:
+    def __init__(self, made: keras.Operation, backends: Collection[str]) -> None:
         super().__init__(name=_layer(made).name)
         self.made, self.stock, self.backends = made, _layer(made), backends
-        self.is_called_once = is_called_once
+        self.sizes = OpenSizes(self.stock)
         self.forms: dict[Specs, keras.Model | None] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer; the mask of its output is the one that the layer gives."""
         tensors = _tensors(args, kwargs)
-        if self.is_called_once:
-            _take_sizes(self.stock, tensors)
+        self.sizes.take(tensors)
         model = self._form(_specs(tensors))
         if model is None:
             return self.noted(self.made(*args, **kwargs))
@@ -287,25 +283,36 @@ def _einsum(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
     return _activated(layer, x)
 
 
-def _take_sizes(layer: keras.Layer, tensors: list[Tensor]) -> None:
-    """Give an EinsumDense the sizes of its input for each None in its `output_shape`.
+class OpenSizes:
+    """Gives an EinsumDense the sizes of its inputs for each None in its `output_shape`.
 
     tf.keras knew them from the tensor that it computed. Layers behind it may need them:
-    PReLU has a slope for each step, and a model may be called on one length alone.
+    PReLU has a slope for each step, and a model may be called on one length alone. A
+    size that differs between calls stays open.
     """
-    given = getattr(layer, "partial_output_shape", ())
-    if None not in given:
-        return
-    start, _, output = layer.equation.partition("->")
-    first, _, last = start.partition(",")[0].partition("...")
-    shape = tensors[0].shape
-    sizes = dict(zip(first, shape, strict=False))
-    sizes |= dict(zip(reversed(last), reversed(shape), strict=False))
-    axes = zip(output[-len(given) :], given, strict=True)
-    found = tuple(size or sizes.get(axis) for axis, size in axes)
-    layer.partial_output_shape = found
-    if hasattr(layer, "full_output_shape"):  # Keras 3.8
-        layer.full_output_shape = (*layer.full_output_shape[: -len(found)], *found)
+
+    def __init__(self, layer: keras.Layer) -> None:
+        self.layer = layer
+        self.open = getattr(layer, "partial_output_shape", ())
+        self.sizes: dict[str, int | None] = {}
+
+    def take(self, tensors: list[Tensor]) -> None:
+        """Take the sizes of one call."""
+        if None not in self.open:
+            return
+        start, _, output = self.layer.equation.partition("->")
+        first, _, last = start.partition(",")[0].partition("...")
+        shape = tensors[0].shape
+        sizes = dict(zip(first, shape, strict=False))
+        sizes |= dict(zip(reversed(last), reversed(shape), strict=False))
+        for axis, size in sizes.items():
+            self.sizes[axis] = size if self.sizes.get(axis, size) == size else None
+        axes = zip(output[-len(self.open) :], self.open, strict=True)
+        found = tuple(size or self.sizes.get(axis) for axis, size in axes)
+        self.layer.partial_output_shape = found
+        if hasattr(self.layer, "full_output_shape"):  # Keras 3.8
+            full = self.layer.full_output_shape
+            self.layer.full_output_shape = (*full[: -len(found)], *found)
 
 
 def _check_attention(layer: keras.Layer, shapes: list[Shape]) -> None:

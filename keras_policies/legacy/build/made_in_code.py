@@ -33,14 +33,14 @@ def restore_models(
     what the layers of a model suggest, by the names of the layers that lead to it.
     """
     named = {"": ""}
-    for layer, path, *_ in targets.layers(model):
+    for layer, (path, *_) in targets.layers(model):
         if layer is model:
             continue
         around = os.path.dirname(path)
         while around not in named:
             around = os.path.dirname(around)
         named[path] = "/".join(filter(None, (named[around], layer.name)))
-        if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
+        if targets.is_graph(layer):
             written = recorded.get(path) or suggested.get(layer_name(named[path]))
             policy = _floating(policy_of(written))
             if policy is not None:
@@ -59,7 +59,7 @@ def restore_policies(
     that keep another policy, each with both.
     """
     different = []
-    for layer, *paths in _made_in_code(model):
+    for layer, paths in _made_in_code(model):
         written = next((recorded[path] for path in paths if path in recorded), None)
         policy = written and _floating(policy_of(written))
         current = _floating(keras_internals.own_policy(layer))
@@ -76,7 +76,7 @@ def unrecorded_policies(model: keras.Model) -> list[str]:
     """Return a note on the policies that the `.keras` file of a model lacks, if any."""
     lost = dict.fromkeys(
         f"{path!r} ({policy.name})"
-        for layer, path, *_ in _made_in_code(model)
+        for layer, (path, *_) in _made_in_code(model)
         if (policy := _floating(keras_internals.own_policy(layer)))
         and policy.name != keras.config.floatx()
         and not keras_internals.is_given(layer)
@@ -122,7 +122,7 @@ def _takes(
 
 def fill_lookups(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
     """Fill the empty lookup layers of a model; refuse any without a vocabulary."""
-    for layer, *paths in targets.layers(model, leaves=CLASSES):
+    for layer, paths in targets.layers(model, leaves=CLASSES):
         if isinstance(layer, CLASSES):
             learned = [vocabularies[path] for path in paths if path in vocabularies]
             with located(layer=paths[0]):

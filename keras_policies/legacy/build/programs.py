@@ -83,14 +83,12 @@ class _LayerRun(Run):
     """The run of a rebuilt layer, which makes the layers that it calls."""
 
     def __init__(self, program: Program, layers: Config, built: BuiltLayers) -> None:
-        inputs = [] if program.is_layer else program.inputs
-        super().__init__(
-            program,
-            [
-                keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
-                for spec in inputs
-            ],
-        )
+        specs = [] if program.is_layer else program.inputs
+        inputs = [
+            keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
+            for spec in specs
+        ]
+        super().__init__(program, inputs)
         self.configs, self.built = layers, built
         self.layers: dict[str, keras.Layer] = {}
         self._zero: Tensor | None = None
@@ -146,12 +144,9 @@ class _LayerRun(Run):
 
     def _op(self, step: ir.OpStep) -> Any:
         inputs = [*map(self.value, step.inputs)]
-        is_constant = [isinstance(value, ir.Constant) for value in step.inputs]
-        pairs = [*zip(inputs, is_constant, strict=True)]
-        constants = {
-            str(i): value for i, (value, is_fixed) in enumerate(pairs) if is_fixed
-        }
-        tensors = [value for value, is_fixed in pairs if not is_fixed]
+        fixed = [i for i, x in enumerate(step.inputs) if isinstance(x, ir.Constant)]
+        constants = {str(i): inputs[i] for i in fixed}
+        tensors = [value for i, value in enumerate(inputs) if i not in fixed]
         node = {"op": step.op, "attr": dict(step.attributes)}
         return OpCall(step.name, self.program.path, step.op, node, constants)(tensors)
 
@@ -199,10 +194,7 @@ class _LayerRun(Run):
         return self._zero
 
     def _number(self) -> Tensor:
-        """Return a tensor of numbers that depends on the inputs, which are texts.
-
-        Where layers of texts are cut off, it is the input in place of the first one.
-        """
+        """Return numbers that depend on the inputs, which are texts or were cut off."""
         steps = self.program.steps if self.built.texts else ()
         for step in steps:
             is_call = isinstance(step, ir.CallStep)

@@ -20,6 +20,7 @@ from keras_policies.legacy.build import rnn_states
 # Variables, each with the weight in the file that becomes its value.
 Pairs: TypeAlias = list[tuple[keras.Variable, LegacyWeight]]
 TRACKED = keras.Layer, keras.Variable  # what Keras looks for in attributes
+NUMBERED = "layer_with_weights-"
 # Class and attribute in Keras 3 -> attributes in tf.keras.
 OLD_NAMES = {
     ("DepthwiseConv1D", "kernel"): ("depthwise_kernel",),
@@ -32,17 +33,28 @@ KINDS = {"float": "float", "bfloat": "float", "int": "int", "uint": "int"}
 
 
 class Place(NamedTuple):
-    """A layer of a model, and the path that leads to it; `""` is the model itself."""
+    """A layer of a model, and the paths that lead to it; `""` is the model itself.
+
+    There are three kinds, and three of each: whole, without the model that `forms` has
+    made around the layer of its name, and also without TimeDistributed, which
+    `extra_axes` may have put around a layer.
+    """
 
     layer: keras.Layer
-    path: str  # of attributes, "blocks/0/first"
-    stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
-    # Both without the model that `forms` has made around the layer of its name.
-    formless_path: str = ""
-    formless_stored_path: str = ""
-    # And without TimeDistributed, which `extra_axes` may have put around a layer.
-    bare_path: str = ""
-    bare_stored_path: str = ""
+    paths: tuple[str, ...] = ("",) * 9
+
+    @property
+    def path(self) -> str:
+        """Attributes, "towers/0/dense"."""
+        return self.paths[0]
+
+    @property
+    def stored_path(self) -> str:
+        """As a Keras-2 .keras file has it, "towers/sequential/dense".
+
+        The next one is that of a checkpoint, "towers/0/layer_with_weights-0".
+        """
+        return self.paths[1]
 
 
 class Target(NamedTuple):
@@ -57,13 +69,13 @@ def layers(
     model: keras.Layer, leaves: tuple[type[keras.Layer], ...] = ()
 ) -> Iterator[Place]:
     """Yield a layer and all layers in it, but none inside `leaves`, nearest first."""
-    seen, waiting = {id(model)}, collections.deque([Place(model, "", "")])
+    seen, waiting = {id(model)}, collections.deque([Place(model)])
     while waiting:
         place = waiting.popleft()
         yield place
         if isinstance(place.layer, leaves):
             continue
-        for name, stored, child in _children(place.layer):
+        for names, child in _children(place.layer):
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
                 is_form = (
@@ -72,11 +84,16 @@ def layers(
                     and not keras_internals.is_functional(child)
                 )
                 is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed)
-                parts = (name, stored) * 3
-                left_out = [False] * 2 + [is_form] * 2 + [is_form or is_wrapper] * 2
-                ways = zip(place[1:], parts, left_out, strict=True)
+                left_out = [False] * 3 + [is_form] * 3 + [is_form or is_wrapper] * 3
+                ways = zip(place.paths, names * 3, left_out, strict=True)
                 paths = (way if out else _join(way, part) for way, part, out in ways)
-                waiting.append(Place(child, *paths))
+                waiting.append(Place(child, tuple(paths)))
+
+
+def is_graph(layer: keras.Layer) -> bool:
+    """Return whether a layer is a Sequential or Functional model."""
+    is_sequential = isinstance(layer, keras.Sequential)
+    return is_sequential or keras_internals.is_functional(layer)
 
 
 def targets(layer: keras.Layer) -> list[Target]:
@@ -95,7 +112,7 @@ def targets(layer: keras.Layer) -> list[Target]:
 
 def _own_targets(place: Place) -> Iterator[Target]:
     """Yield the targets of a layer's own variables; those of attributes come first."""
-    stored = dict.fromkeys(place[2::2])
+    stored = dict.fromkeys(place.paths[1::3])
     by_number = [
         Target(item, tuple(_join(path, f"vars/{number}") for path in stored), item.path)
         for number, item in enumerate(
@@ -103,29 +120,37 @@ def _own_targets(place: Place) -> Iterator[Target]:
         )
     ]
     positions = {id(target.variable): target.paths for target in by_number}
-    for name, _, child in _children(place.layer):
+    for (name, *_), child in _children(place.layer):
         if isinstance(child, keras.Variable):
             stored_paths = positions.get(id(child), ())
             bases = (base.__name__ for base in type(place.layer).__mro__)
             old = (OLD_NAMES.get((base, name), ()) for base in bases)
             names = name, *itertools.chain.from_iterable(old)
-            ways = itertools.product(dict.fromkeys(place[1::2]), names)
-            paths = itertools.starmap(_join, ways)
+            places = dict.fromkeys(place.paths[::3] + place.paths[2::3])
+            paths = itertools.starmap(_join, itertools.product(places, names))
             yield Target(child, (*paths, *stored_paths), child.path)
     yield from by_number
 
 
-def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
-    """Yield `(attribute, name in a .keras file, layer or variable)` below a layer."""
-    if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
-        yield from ((inner.name, inner.name, inner) for inner in layer.layers)
+def _children(layer: keras.Layer) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each layer and variable below a layer, with its name in each kind of path.
+
+    A checkpoint counts those layers of a Sequential or Functional model that have
+    weights.
+    """
+    if is_graph(layer):
+        numbers = itertools.count()
+        for inner in layer.layers:
+            name = inner.name
+            counted = f"{NUMBERED}{next(numbers)}" if inner.weights else name
+            yield (name, name, counted), inner
         own = keras_internals.own_attributes(layer)
-        yield from ((at, at, v) for at, v in own if isinstance(v, keras.Variable))
+        yield from (((at,) * 3, v) for at, v in own if isinstance(v, keras.Variable))
         return
     for attribute, value in keras_internals.own_attributes(layer):
         name = attribute.lstrip("_")
         if isinstance(value, TRACKED):
-            yield name, name, value
+            yield (name,) * 3, value
         elif isinstance(value, list | tuple | dict):
             items = value.items() if isinstance(value, dict) else enumerate(value)
             tracked = [(key, item) for key, item in items if isinstance(item, TRACKED)]
@@ -133,7 +158,8 @@ def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
                 continue
             stored = numbered(type(item).__name__ for _, item in tracked)
             for (key, item), stored_name in zip(tracked, stored, strict=True):
-                yield f"{name}/{key}", f"{name}/{stored_name}", item
+                attribute = f"{name}/{key}"
+                yield (attribute, f"{name}/{stored_name}", attribute), item
 
 
 def _join(path: str, name: str) -> str:
@@ -183,7 +209,7 @@ def settle(model: keras.Model) -> None:
 
 def restore_states(model: keras.Model, recorded: LayerWeights) -> None:
     """Let stateful RNNs go on from recorded states; `recorded` has these by path."""
-    for layer, *paths in layers(model):
+    for layer, paths in layers(model):
         weights = next((recorded[path] for path in paths if path in recorded), None)
         states = rnn_states.of(layer)
         if weights is None or not states:

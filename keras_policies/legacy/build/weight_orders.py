@@ -11,6 +11,7 @@ A config records the flags of a layer and of those it lists, not those of the pa
 a class makes in code. Both values of such a flag are possible.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -23,6 +24,7 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.build.targets import is_graph
 from keras_policies.legacy.guards import limits
 
 # Class -> the part whose config it holds. The layers in the config of a Bidirectional
@@ -36,10 +38,10 @@ ATTRIBUTES = (
     "SavedModel, a .keras file or a checkpoint (save_format='tf')."
 )
 Variables: TypeAlias = tuple[keras.Variable, ...]
-# Pairs of the id of a variable and the position of its weight in the list.
+# Pairs of the position of a weight in the list and the id of its variable.
 Assignment: TypeAlias = tuple[tuple[int, int], ...]
-# Positions in the list of trainable weights and in the other -> ways to get there.
-States: TypeAlias = dict[tuple[int, int], list[Assignment]]
+# The ends of the list of trainable weights and of the other, and what is in them.
+Way: TypeAlias = tuple[int, int, Assignment]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -103,30 +105,25 @@ class Parts:
         own = None if is_model else self._own(listed)
         written, orders = _children(layer, config)
         parts = {
-            id(child): self.part(child, written.get(id(child)))
+            id(child): part
             for child in orders[0]
             if id(child) not in self._seen
+            and (part := self.part(child, written.get(id(child)))).size
         }
-        kept = (
+        in_order = (
             tuple(parts[id(child)] for child in order if id(child) in parts)
             for order in orders
         )
         trained, others = own or self._own(listed)
         inner = (config or {}).get("config")
-        recorded = inner.get("trainable") if isinstance(inner, dict) else None
+        flag = inner.get("trainable") if isinstance(inner, dict) else None
         return Part(
             layer=layer,
             config=config,
-            trainable=layer.trainable
-            if self.by_code and recorded is None
-            else recorded,
+            trainable=layer.trainable if self.by_code and flag is None else flag,
             trained=trained,
             others=others,
-            orders=tuple(
-                dict.fromkeys(
-                    tuple(part for part in order if part.size) for order in kept
-                )
-            ),
+            orders=tuple(dict.fromkeys(in_order)),
             is_model=is_model,
         )
 
@@ -141,41 +138,31 @@ class Parts:
         return trained, others
 
 
-def is_graph(layer: keras.Layer) -> bool:
-    """Return whether a layer is a Sequential or Functional model."""
-    is_sequential = isinstance(layer, keras.Sequential)
-    return is_sequential or keras_internals.is_functional(layer)
-
-
 def _children(
     layer: keras.Layer, config: Config | None
 ) -> tuple[Mapping[int, Config], Sequence[Sequence[keras.Layer]]]:
     """Return the configs of the layers in a layer, by id, and the possible orders."""
     tracked = _with_weights(layer)
-    if config and configs.is_graph(config):
-        inner = configs.inner_layers(config)
-        written = {configs.layer_name(configs.name_of(each)): each for each in inner}
-        places = {name: place for place, name in enumerate(written)}
-        tracked.sort(key=lambda child: places.get(child.name, len(places)))
-        named = (child for child in tracked if child.name in written)
-        return {id(child): written[child.name] for child in named}, [tracked]
-    class_name = configs.without_package(str((config or {}).get("class_name")))
-    if config and class_name in RECORDED_PARTS:
-        recorded = (config.get("config") or {}).get(RECORDED_PARTS[class_name])
+    config = config or {}
+    part = RECORDED_PARTS.get(configs.without_package(str(config.get("class_name"))))
+    if part:
+        recorded = (config.get("config") or {}).get(part)
         recorded = recorded if isinstance(recorded, list) else [recorded]
         pairs = zip(tracked, recorded, strict=False)
         return {id(child): each for child, each in pairs}, [tracked]
-    passed = {
-        configs.layer_name(configs.name_of(each)): each
-        for each in configs.passed(config)
-    }
+    is_listed = configs.is_graph(config)
+    inner = configs.inner_layers(config) if is_listed else configs.passed(config)
+    written = {configs.layer_name(configs.name_of(each)): each for each in inner}
     names = [child.name for child in tracked]
     by_id = {
-        id(child): passed[child.name]
+        id(child): written[child.name]
         for child in tracked
-        if child.name in passed and names.count(child.name) == 1
+        if child.name in written and names.count(child.name) == 1
     }
-    return by_id, orders(layer)
+    if not is_listed:
+        return by_id, orders(layer)
+    places = {name: place for place, name in enumerate(written)}
+    return by_id, [sorted(tracked, key=lambda each: places.get(each.name, len(places)))]
 
 
 def orders(layer: keras.Layer) -> list[list[keras.Layer]]:
@@ -247,105 +234,96 @@ class Listings:
 
     def _variables(self, part: Part, start: int) -> list[Assignment]:
         """`part.variables`, listed from `start` on."""
-        ways = list[Assignment]()
+        found = list[Assignment]()
         if part.is_model or part.trainable is not True:
-            ways += self._in_turn(part, start)
+            found += self._in_turn(part, start)
         if not part.is_model and part.trainable is not False:
-            ways += self._split(part, start)
-        return _distinct(ways)
+            found += self._split(part, start)
+        return _different(found)
 
     def _split_at(self, part: Part, start: int) -> list[Assignment]:
         """The weights of a part that it trains, if not frozen, then its others."""
         least, most = part.counts
-        ways, end = list[Assignment](), start + part.size
+        found, end = list[Assignment](), start + part.size
         for middle in range(start + least, start + most + 1):
-            states = self._unfrozen(part, {(start, middle): [()]}, middle)
-            ways += states.get((middle, end), [])
-        return _distinct(ways)
+            ways = self._unfrozen([(start, middle, ())], part, middle)
+            found += [way for *ends, way in ways if ends == [middle, end]]
+        return _different(found)
 
     def _in_turn_at(self, part: Part, start: int) -> list[Assignment]:
         """The weights of a part, its own together and those of each child."""
 
-        def step(states: States, each: Part) -> States:
+        def step(ways: list[Way], each: Part) -> list[Way]:
             if each is part:
-                own = part.own
-                return _after(states, 0, len(own), lambda _, at: self._own(own, at))
-            return _after(states, 0, each.size, lambda _, at: self._variables(each, at))
+                return self._own(ways, (), part.own)
+            return _appended(ways, each, self._variables)
 
-        states = _walk(part, {(0, start): [()]}, step)
-        return states.get((0, start + part.size), [])
+        return [way for *_, way in _walk([(0, start, ())], part, step)]
 
-    def _unfrozen(self, part: Part, states: States, middle: int) -> States:
-        """States after the weights of a part that is not frozen, in both lists."""
+    def _unfrozen(self, ways: list[Way], part: Part, middle: int) -> list[Way]:
+        """Add a part that is not frozen, to both lists."""
 
-        def step(states: States, each: Part) -> States:
-            if each is not part:
-                return self._either(each, states, middle)
-            trained, others = len(part.trained), len(part.others)
-            return _after(states, trained, others, own, middle)
+        def step(ways: list[Way], each: Part) -> list[Way]:
+            if each is part:
+                return self._own(ways, part.trained, part.others, middle)
+            frozen = list[Way]()
+            if each.trainable is not True:
+                listed = self._split if each.is_model else self._in_turn
+                frozen = _appended(ways, each, listed)
+            if each.trainable is not False:
+                frozen += self._unfrozen(ways, each, middle)
+            return frozen
 
-        def own(first: int, second: int) -> list[Assignment]:
-            heads = self._own(part.trained, first)
-            return [
-                head + tail for head in heads for tail in self._own(part.others, second)
-            ]
+        return _walk(ways, part, step)
 
-        return _walk(part, states, step)
-
-    def _either(self, part: Part, states: States, middle: int) -> States:
-        """States after a part that is frozen, or is not, as far as that is known."""
-        after: States = {}
-        if part.trainable is not False:
-            after = self._unfrozen(part, states, middle)
-        if part.trainable is not True:
-            listed = self._split if part.is_model else self._in_turn
-            frozen = _after(states, 0, part.size, lambda _, at: listed(part, at))
-            after = _joined(after, frozen)
-        return after
-
-    def _own(self, variables: Variables, start: int) -> list[Assignment]:
-        places = [*enumerate(variables, start)]
-        if not all(self._may_be(variable, place) for place, variable in places):
-            return []
-        return [tuple((id(variable), place) for place, variable in places)]
+    def _own(
+        self, ways: list[Way], trained: Variables, others: Variables, middle: int = 0
+    ) -> list[Way]:
+        """Add variables, those to train before the position `middle`."""
+        longer = list[Way]()
+        for first, second, way in ways:
+            end = first + len(trained)
+            places = [*enumerate(trained, first), *enumerate(others, second)]
+            has_room = not trained or end <= middle
+            if has_room and all(self._may_be(each, place) for place, each in places):
+                found = tuple((place, id(each)) for place, each in places)
+                longer.append((end, second + len(others), way + found))
+        return longer
 
 
-def _walk(part: Part, states: States, step: Callable[[States, Part], States]) -> States:
-    """Return the states after a part and those in it, in each of the orders."""
-    after: States = {}
+def _walk(
+    ways: list[Way], part: Part, step: Callable[[list[Way], Part], list[Way]]
+) -> list[Way]:
+    """Add a part, by a step for itself and for each in it, in each of the orders."""
+    longer = list[Way]()
     for order in part.orders:
-        in_order = (*order, part) if part.is_model else (part, *order)
-        after = _joined(after, functools.reduce(step, in_order, states))
-    return after
+        reached = ways
+        for each in (*order, part) if part.is_model else (part, *order):
+            reached = _distinct(step(reached, each))
+        longer += reached
+    return _distinct(longer)
 
 
-def _after(
-    states: States,
-    trained: int,
-    others: int,
-    ways: Callable[[int, int], list[Assignment]],
-    middle: int = 0,
-) -> States:
-    """Return the states after so many weights in the two lists, each way there."""
-    after: States = {}
-    for (first, second), before in states.items():
-        if trained and first + trained > middle:
-            continue
-        if found := ways(first, second):
-            together = [head + tail for head in before for tail in found]
-            after[first + trained, second + others] = _distinct(together)
-    return after
+def _appended(
+    ways: list[Way], part: Part, listed: Callable[[Part, int], list[Assignment]]
+) -> list[Way]:
+    """Add all weights of a part to the second list."""
+    return [
+        (first, second + part.size, way + found)
+        for first, second, way in ways
+        for found in listed(part, second)
+    ]
 
 
-def _joined(states: States, more: States) -> States:
-    keys = dict.fromkeys((*states, *more))
-    return {key: _distinct([*states.get(key, ()), *more.get(key, ())]) for key in keys}
+def _distinct(ways: list[Way]) -> list[Way]:
+    """Return, for each length of both lists, those that differ, up to two."""
+    by_ends = collections.defaultdict[tuple[int, int], list[Assignment]](list)
+    for first, second, way in ways:
+        by_ends[first, second].append(way)
+    return [(*ends, way) for ends in by_ends for way in _different(by_ends[ends])]
 
 
-def _distinct(ways: list[Assignment]) -> list[Assignment]:
-    """Return the first and the first that differs from it."""
+def _different(found: list[Assignment]) -> list[Assignment]:
     return (
-        list({frozenset(way): way for way in ways}.values())[:2]
-        if len(ways) > 1
-        else ways
+        [*{frozenset(way): way for way in found}.values()][:2] if found[1:] else found
     )

@@ -7,10 +7,8 @@ have to leave one order.
 """
 
 import collections
-import dataclasses
 import itertools
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -43,9 +41,8 @@ SKIPPING = (
 def pair(
     model: keras.Model,
     by_layer: ByLayer,
-    more: str | None = None,
-    built: LayersWithWeights = (),
     config: Config | None = None,
+    built: LayersWithWeights = (),
     *,
     skips: bool = False,
     some: bool = False,
@@ -58,120 +55,124 @@ def pair(
     Args:
         model: `keras.Model`, built.
         by_layer: the weights of the file.
-        more: what the file may hold beside: `"added"`, weights that a program gave to
-            layers of Keras's own, or `"objects"`, those of other objects than the
-            model.
+        config: that of the model, as saved with these weights; a program may have
+            given more to layers of Keras's own. None for a model made in code: anything
+            may have been frozen, and a checkpoint may have other objects beside.
         built: layers whose weights are known.
-        config: that of the model, as saved with these weights. None for a model made
-            in code: anything may have been frozen.
         skips: whether weights that do not fit are left.
         some: whether the model or the file may have layers that the other has not.
 
     Raises:
         LegacyModelError: if something does not fit; it names every such layer.
     """
-    layers = {layer.name: layer for layer in model.layers} | {"": model}
     # A model written in code may have the names as they are in the file.
+    names = {layer.name for layer in model.layers} | {""}
     stored = {
-        name if name in layers else configs.layer_name(name): weights
+        name if name in names else configs.layer_name(name): weights
         for name, weights in by_layer.items()
     }
+    inner = configs.inner_layers(config or {})
+    written = {configs.layer_name(configs.name_of(each)): each for each in inner}
+    wanted, left, problems = _matched(
+        model, stored, built, is_in_code=config is None, some=some
+    )
+    owner = _owner if config is None and set(stored) == {""} else None
+    pairs, suspects = Pairs(), set[str]()
+    for layer, variables, weights in wanted:
+        parts = keras_internals.sublayers(layer)
+        is_stock = layer is not model and all(map(own_classes.is_stock, parts))
+        other = _shape if config is not None and is_stock else owner
+        try:
+            found, rest = _fit(
+                layer, variables, weights, written.get(layer.name), other
+            )
+        except _MisfitError as error:
+            found, rest = error.pairs, ()
+            problems += error.problems or [_difference(layer, variables, weights)]
+            suspects |= own_classes.stock_names(layer)
+        pairs += found
+        left += [f"{each}, which is no weight of {layer.name!r}" for each in rest]
+    missing = problems or (left if some else [])
+    if (problems and not skips) or (missing and not pairs):
+        listed = "\n  ".join(missing)
+        reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
+        hint = SKIPPING if config is None else ""
+        raise LegacyModelError(reason, hint, suspects=suspects)
+    return pairs, left + problems
+
+
+def _matched(
+    model: keras.Model,
+    stored: ByLayer,
+    built: LayersWithWeights,
+    *,
+    is_in_code: bool,
+    some: bool,
+) -> tuple[list[tuple[keras.Layer, list[Target], Weights]], list[str], list[str]]:
+    """Return layers with variables and weights, what is left, and what is missing."""
     is_whole = set(stored) == {""}
     listed = {"": targets(model)} if is_whole else _by_layer(model)
-    fitting = _Fitting(model, config, more if is_whole or more == "added" else None)
+    layers = {layer.name: layer for layer in model.layers} | {"": model}
+    wanted, left, problems = [], list[str](), list[str]()
+    taken = set[int]()  # a layer of a program in several models is in each of them
     for layer, weights in built:
-        variables = targets(layer)
-        fitting.fit(layer, variables, weights)
-        fitting.taken |= {id(item.variable) for item in variables}
+        wanted.append((layer, _without(taken, targets(layer)), weights))
+        taken |= {id(item) for item in layer.weights}
     for name in dict.fromkeys((*listed, *stored)):
         weights = stored.get(name, ())
-        is_beside = more == "objects" and any(item.path for item in weights)
+        is_beside = is_in_code and any(item.path for item in weights)
         if not name and not is_whole and is_beside and not listed[name]:
             continue  # a counter beside the model in a checkpoint
         if not name and name not in stored:  # HDF5 files of older releases lack them
-            fitting.left += [
+            left += [
                 f"{item.name!r}, the model's own weight, which is not in the file"
                 for item in listed[name]
             ]
         elif name in layers and (weights or not some):
-            fitting.fit(layers[name], listed[name], weights)
+            wanted.append((layers[name], _without(taken, listed[name]), weights))
         elif weights or listed.get(name):
             where = "the file" if name in layers else "the model"
             problem = f"{name or model.name!r} is no layer of {where}"
-            (fitting.left if some else fitting.problems).append(problem)
-    problems = fitting.problems or (fitting.left if some else [])
-    if (fitting.problems and not skips) or (problems and not fitting.pairs):
-        all_problems = "\n  ".join(problems)
-        reason = (
-            f"the weights do not fit the model, so none was loaded:\n  {all_problems}"
-        )
-        hint = "" if config else SKIPPING
-        raise LegacyModelError(reason, hint, suspects=fitting.suspects)
-    return fitting.pairs, fitting.left + fitting.problems
+            (left if some else problems).append(problem)
+    return wanted, left, problems
 
 
-@dataclasses.dataclass
-class _Fitting:
-    """Collects the pairs of a model, and what does not fit."""
+def _without(taken: Collection[int], variables: Sequence[Target]) -> list[Target]:
+    return [item for item in variables if id(item.variable) not in taken]
 
-    model: keras.Model
-    config: dataclasses.InitVar[Config | None]
-    more: str | None
-    pairs: Pairs = dataclasses.field(default_factory=list)
-    left: list[str] = dataclasses.field(default_factory=list)
-    problems: list[str] = dataclasses.field(default_factory=list)
-    suspects: set[str] = dataclasses.field(default_factory=set)
-    # A layer of a program in several models is in each of them.
-    taken: set[int] = dataclasses.field(default_factory=set)
 
-    def __post_init__(self, config: Config | None) -> None:
-        inner = configs.inner_layers(config or {})
-        self.configs = {
-            configs.layer_name(configs.name_of(each)): each for each in inner
-        }
+def _fit(
+    layer: keras.Layer,
+    variables: Sequence[Target],
+    weights: Weights,
+    config: Config | None,
+    other: Callable[[LegacyWeight], Any] | None,
+) -> tuple[Pairs, Weights]:
+    """Return the variables of a layer, each with its weight, and what is left.
 
-    def fit(
-        self, layer: keras.Layer, listed: Sequence[Target], weights: Weights
-    ) -> None:
-        """Find the weights of a layer, whose variables are `listed`."""
-        variables = [item for item in listed if id(item.variable) not in self.taken]
-        usable = cudnn.as_keras([item for item in weights if not is_unknown(item)])
-        other = self._other(layer)
-        try:
-            if any(weight.path for weight in usable):
-                found = _by_attributes(variables, usable)
-            else:
-                kept = usable
-                if other and len(usable) > len(variables):
-                    fitting = (
-                        any(fits(v.variable, w) for v in variables) for w in usable
-                    )
-                    kept = tuple(itertools.compress(usable, fitting))
-                found = self._by_order(layer, variables, kept)
-            rest = _rest(found, usable, other)
-        except _MisfitError as error:
-            found, rest = error.pairs, ()
-            self.problems += error.problems or [_difference(layer, variables, usable)]
-            self.suspects.update(own_classes.stock_names(layer))
-        self.pairs += found
-        self.left += [f"{each}, which is no weight of {layer.name!r}" for each in rest]
-
-    def _other(self, layer: keras.Layer) -> Callable[[LegacyWeight], Any] | None:
-        """Return what other weights have in another way, None if there are none."""
-        if self.more == "objects":
-            return _owner
-        if self.more == "added" and layer is not self.model:
-            is_stock = map(own_classes.is_stock, keras_internals.sublayers(layer))
-            return _shape if all(is_stock) else None
-        return None
-
-    def _by_order(
-        self, layer: keras.Layer, variables: Sequence[Target], weights: Weights
-    ) -> Pairs:
+    `other` gives what other weights have in another way, None if there are none.
+    """
+    usable = _usable(weights)
+    if any(weight.path for weight in usable):
+        found = _by_attributes(variables, usable)
+    else:
+        kept = usable
+        if other and len(usable) > len(variables):
+            kept = [w for w in usable if any(fits(v.variable, w) for v in variables)]
         free = {id(item.variable) for item in variables}
-        config = self.configs.get(layer.name)
         in_code = Parts(free, by_code=True).part(layer, config)
-        return _by_order(Parts(free).part(layer, config), in_code, weights)
+        found = _by_order(Parts(free).part(layer, config), in_code, kept)
+    paired = {id(weight) for _, weight in found}
+    rest = [weight for weight in usable if id(weight) not in paired]
+    if rest and not (
+        other and {other(w) for _, w in found}.isdisjoint(map(other, rest))
+    ):
+        raise _MisfitError
+    return found, rest
+
+
+def _usable(weights: Weights) -> Weights:
+    return cudnn.as_keras([item for item in weights if not is_unknown(item)])
 
 
 class _MisfitError(Exception):
@@ -300,7 +301,7 @@ def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:
     by_id = {id(variable): variable for variable in free}
     any_way = Listings(lambda variable, place: True)
     found = [
-        {place: by_id[key] for key, place in sorted(way, key=operator.itemgetter(1))}
+        {place: by_id[key] for place, key in sorted(way)}
         for way in ways or any_way.of_layer(code)
     ]
     pairs = [(variable, weights[place]) for place, variable in found[0].items()]
@@ -326,17 +327,6 @@ def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:
             ]
         )
     return pairs
-
-
-def _rest(
-    pairs: Pairs, weights: Weights, kind: Callable[[LegacyWeight], Any] | None
-) -> Weights:
-    """Return the weights that are in no pair, if there may be such."""
-    paired = {id(weight) for _, weight in pairs}
-    rest = [weight for weight in weights if id(weight) not in paired]
-    if rest and (kind is None or {kind(w) for _, w in pairs} & {*map(kind, rest)}):
-        raise _MisfitError
-    return rest
 
 
 def _shape(item: Any) -> tuple[int, ...]:
@@ -367,7 +357,7 @@ def _difference(layer: keras.Layer, targets: Sequence[Target], weights: Weights)
     variables = ", ".join(
         f"{item.name} {tuple(item.variable.shape)}" for item in targets
     )
-    stored = ", ".join(map(str, weights)) or "none"
+    stored = ", ".join(map(str, _usable(weights))) or "none"
     held = variables or "none"
     return f"{layer.name!r} has the weights [{held}], the file holds [{stored}]"
 

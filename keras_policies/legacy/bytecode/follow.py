@@ -51,17 +51,7 @@ def follow(
     defaults: Sequence[Any] = (),
     closure: Sequence[Any] = (),
 ) -> Program:
-    """Return the program of a function that is called on the input of its layer.
-
-    Args:
-        code: the function; its first parameter is the input.
-        arguments: plain values for other parameters, by name.
-        defaults: plain values for its last parameters.
-        closure: plain values for its free variables.
-
-    Raises:
-        LegacyModelError: naming the first thing that is not understood.
-    """
+    """Return the program of a function; `arguments` are those behind the input."""
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
     plain = {name: values.plain(value) for name, value in arguments.items()}
@@ -92,9 +82,8 @@ class Follower(machine.Follower):
         self.followed += 1
         budget.work(budget.STEP)
         if self.followed > limits.CODE_STEPS:
-            raise LegacyModelError(
-                f"its code takes more than {limits.CODE_STEPS} steps."
-            )
+            reason = f"its code takes more than {limits.CODE_STEPS} steps."
+            raise LegacyModelError(reason)
 
     def program_value(self, value: Any, depth: int = 0) -> Any:
         """Return a value that a program can hold, or raise ValueError."""
@@ -157,9 +146,8 @@ class Follower(machine.Follower):
         """Follow a function whose code is in the file."""
         self.depth += 1
         if self.depth > limits.CODE_CALLS:
-            raise LegacyModelError(
-                f"its code calls {limits.CODE_CALLS} functions in a row."
-            )
+            reason = f"its code calls {limits.CODE_CALLS} functions in a row."
+            raise LegacyModelError(reason)
         local = bound(function, args, kwargs)
         result = machine.Frame(self, function, local).run()
         self.depth -= 1
@@ -169,10 +157,7 @@ class Follower(machine.Follower):
 def bound(
     function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the local variables with which a call begins; ValueError if it does not.
-
-    Names of arguments can be reused, so a parameter that is missing is named.
-    """
+    """Return the local variables at the start of a call."""
     code = function.code
     if code.has_rest:
         raise NotUnderstoodError("a generator, or a function with * or ** parameters")
@@ -186,9 +171,8 @@ def bound(
     local |= kwargs
     missing = [name for name in code.parameters if name not in local]
     if missing:
-        raise NotUnderstoodError(
-            f"the parameter {missing[0]!r}, for which none is given"
-        )
+        reason = f"the parameter {missing[0]!r}, for which none is given"
+        raise NotUnderstoodError(reason)
     return local
 
 

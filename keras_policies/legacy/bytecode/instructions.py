@@ -186,7 +186,6 @@ def _instruction(name: str, argument: int, after: int, python: str) -> Instructi
 
 
 def _target(name: str, argument: int, after: int, python: str) -> int | None:
-    """Return the position that an instruction jumps to, or None."""
     unit = 2 if python in ("3.10", "3.11", "3.12") else 1
     is_relative = python in ("3.11", "3.12") and name in ABSOLUTE
     if name in RELATIVE or is_relative:

@@ -26,7 +26,7 @@ class Follower(Protocol):
         """Count an instruction."""
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
-        """Emit a call; return a plain value, or that of the new step."""
+        """Emit a call; return a plain value, or the output of the new step."""
 
     def attribute(self, owner: Any, name: str) -> Any:
         """Return `owner.name`."""
@@ -38,13 +38,7 @@ class Follower(Protocol):
 
 
 class Frame:
-    """One call of a function: its variables, its stack, and where it is.
-
-    Args:
-        follower: what the calls of all functions share.
-        function: the one that is called.
-        local: its parameters.
-    """
+    """One call of a function: its variables, its stack, and where it is."""
 
     def __init__(
         self, follower: Follower, function: Function, local: Mapping[str, Any]
@@ -223,7 +217,6 @@ def _list_extend(frame: Frame, op: Instruction) -> None:
 
 
 def _dict_of(keys: tuple[Any, ...], items: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a dict, or raise ValueError if a key is not a string."""
     if not all(isinstance(key, str) for key in keys):
         raise ValueError("a dict whose keys are not strings")
     return dict(zip(keys, items, strict=True))

@@ -9,6 +9,7 @@ Python/marshal.c.
 import dataclasses
 import re
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -19,12 +20,9 @@ REF = 0x80
 SINGLE = {"N": None, "F": False, "T": True, ".": Ellipsis}
 # Type of a string -> the number of bytes of its length, and its encoding.
 TEXTS = {
-    "u": (4, "utf-8"),
-    "t": (4, "utf-8"),
-    "a": (4, "latin-1"),
-    "A": (4, "latin-1"),
-    "z": (1, "latin-1"),
-    "Z": (1, "latin-1"),
+    **dict.fromkeys("ut", (4, "utf-8")),
+    **dict.fromkeys("aA", (4, "latin-1")),
+    **dict.fromkeys("zZ", (1, "latin-1")),
 }
 # Type of a sequence or a set, which become tuples -> the same.
 SEQUENCES = {"(": 4, ")": 1, "[": 4, "<": 4, ">": 4}
@@ -49,22 +47,18 @@ CACHES = {25: 4, 92: 1, 106: 4, 107: 2, 116: 5, 122: 1, 166: 1, 171: 4}
 
 
 def read(data: bytes) -> Code:
-    """Return the function in `marshal.dumps(function.__code__)`.
-
-    Raises:
-        LegacyModelError: if it is not a code object of a known version, or is
-            larger than the limits of this module.
-    """
+    """Return the function in `marshal.dumps(function.__code__)`."""
     if len(data) > limits.CODE_BYTES:
         raise LegacyModelError(
             f"its code has {len(data)} bytes, expected at most {limits.CODE_BYTES}."
         )
     for layout in LAYOUTS:
+        reader = _Reader(data, layout)
         try:
-            code = _Reader(data, layout).read_all()
+            code = reader.next()
         except (ValueError, struct.error, UnicodeDecodeError):
             continue
-        if isinstance(code, Code):
+        if isinstance(code, Code) and reader.position == len(data):
             return code
     raise LegacyModelError(
         f"corrupt: its code: expected a marshalled code object, found {data[:8]!r}."
@@ -85,13 +79,6 @@ class _Reader:
         # Objects that others refer to, each with its size in objects; None while it is
         # not complete. Python 2 refers to its interned strings alone.
         self.references: list[tuple[object, int] | None] = []
-
-    def read_all(self) -> object:
-        """Return the object that the bytes hold, all of them."""
-        value = self.next()
-        if self.position != len(self.data):
-            raise ValueError("bytes are left")
-        return value
 
     def take(self, count: int) -> bytes:
         start, self.position = self.position, self.position + count
@@ -147,18 +134,18 @@ class _Reader:
             return self.take(self.integer(size)).decode(encoding, "replace")
         if kind in SEQUENCES:
             return tuple(self.next() for _ in range(self.count(SEQUENCES[kind])))
-        readers = {"s": self.string, "l": self.long, "c": self.code}
-        if kind in readers:
-            return readers[kind]()
-        if kind == "i":
-            return self.integer()
-        if kind == "I":
-            return self.integer(8)
-        if kind == "g":
-            return float(struct.unpack("<d", self.take(8))[0])
-        if kind == "f":
-            return float(self.take(self.integer(1)))
-        raise ValueError(f"unknown type {kind!r}")
+        readers: dict[str, Callable[[], object]] = {
+            "s": self.string,
+            "l": self.long,
+            "c": self.code,
+            "i": self.integer,
+            "I": lambda: self.integer(8),
+            "g": lambda: float(struct.unpack("<d", self.take(8))[0]),
+            "f": lambda: float(self.take(self.integer(1))),
+        }
+        if kind not in readers:
+            raise ValueError(f"unknown type {kind!r}")
+        return readers[kind]()
 
     def count(self, size: int = 4) -> int:
         """Return the length of a sequence, whose items have at least a byte each."""
@@ -191,7 +178,6 @@ class _Reader:
 
 
 def _code(fields: dict[str, Any], layout: str) -> Code:
-    """Return the `Code` of the fields of a layout; raise ValueError for wrong types."""
     local, cells, free = _variables(fields)
     instructions, lines = (_bytes(fields[name]) for name in ("code", "lines"))
     constants, arguments = fields["constants"], fields["ARGUMENTS"]
@@ -245,10 +231,7 @@ def _bytes(value: object) -> bytes:
 
 
 def python_of(layout: str, instructions: bytes, lines: bytes) -> str:
-    """Return the key in `VERSIONS`, or raise ValueError for other versions.
-
-    `layout` is the oldest version with this layout, `lines` the line table.
-    """
+    """Return the key in `VERSIONS`; `layout` is the oldest version with that layout."""
     if layout == "2.7" or not instructions:
         return layout
     if layout == "3.5":

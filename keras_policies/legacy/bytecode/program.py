@@ -83,10 +83,7 @@ CONSTANTS = {
 
 
 def global_name(name: str) -> object:
-    """Return what a global name stands for, or raise ValueError if nobody knows.
-
-    A function or a constant of this name in `custom_objects` comes first.
-    """
+    """Return what a global name stands for; `custom_objects` come first."""
     registered = keras_names.registered(name)
     if registered is not None:
         return Given(registered) if callable(registered) else plain(registered)
@@ -121,11 +118,7 @@ def _canonical(path: str) -> str:
 
 
 def constant(name: Name) -> object:
-    """Return the constant of a name, or the name itself if it is a function.
-
-    Raises:
-        ValueError: if it is neither.
-    """
+    """Return the constant of a name, or the name itself if it is a function."""
     if name.path in CONSTANTS:
         return CONSTANTS[name.path]
     if name.path.removeprefix("numpy.") in python_ops.DTYPES:
@@ -167,11 +160,7 @@ class Run:
         self.results: list[Sequence[Any]] = []  # the outputs of each step
 
     def outputs(self) -> Any:
-        """Return the outputs of the program.
-
-        Raises:
-            LegacyModelError: if `keras.ops` has no counterpart for one of its steps.
-        """
+        """Return the outputs of the program."""
         for step in self.program.steps:
             self.results.append(self.performed(step))
         return self.filled(self.program.ends)
@@ -212,11 +201,9 @@ class Run:
 
 
 def _described(step: FunctionStep) -> str:
-    """Return the name of the function of a call, as users know it."""
     if isinstance(step.function, Given):
         return repr(step.function.function)
     name = step.function.removeprefix("python.")
-    is_operator = name in ("attribute", "binary", "method", "unary")
-    return (
-        repr(next(a for a in step.args if isinstance(a, str))) if is_operator else name
-    )
+    if name not in ("attribute", "binary", "method", "unary"):
+        return name
+    return repr(next(x for x in step.args if isinstance(x, str)))

@@ -76,16 +76,7 @@ NUMPY_FUNCTIONS = {
     *("squeeze", "std", "subtract", "sum", "tan", "tanh", "transpose", "var"),
 }
 MATH_FUNCTIONS = (
-    "ceil",
-    "cos",
-    "exp",
-    "floor",
-    "log",
-    "log10",
-    "pow",
-    "sin",
-    "sqrt",
-    "tan",
+    *("ceil", "cos", "exp", "floor", "log", "log10", "pow", "sin", "sqrt", "tan"),
 )
 
 
@@ -116,16 +107,12 @@ def binary(symbol: str, x: Any, y: Any) -> Any:
 
 
 def _is_integer(value: Any) -> bool:
-    if is_value(value):
-        return is_integer_dtype(dtype_of(value))
-    return isinstance(value, int)
+    is_int = isinstance(value, int)
+    return is_integer_dtype(dtype_of(value)) if is_value(value) else is_int
 
 
 def _numbers(value: Any) -> Any:
-    """Return a value, or raise ValueError if it is not of numbers.
-
-    Numbers of Python without a limit would be computed for as long as they grow.
-    """
+    """Return a value if it is of numbers: Python's own may grow without limit."""
     if not is_tensor(value) and not has_dims(value):
         items = array(value) if isinstance(value, tuple) else value
         if not is_value(items) and np.asarray(items).dtype.kind not in NUMBERS:
@@ -162,17 +149,14 @@ def subscript(value: Any, key: Any) -> Any:
         is_mask = dtype_of(key) == "bool"
         take = array_indexing.boolean_mask if is_mask else array_indexing.gather
         return take(value, key)
-    return computed.index(
-        value, [*map(_item, key if isinstance(key, tuple) else (key,))]
-    )
+    items = key if isinstance(key, tuple) else (key,)
+    return computed.index(value, [*map(_item, items)])
 
 
 def _item(item: Any) -> Any:
     if isinstance(item, slice):
-        parts = (item.start, item.stop, item.step)
-        return slice(
-            *(None if part is None else converters.length(part) for part in parts)
-        )
+        parts = values.parts(item)
+        return slice(*(None if x is None else converters.length(x) for x in parts))
     return item if item is None or item is Ellipsis else array_indexing.position(item)
 
 
@@ -216,9 +200,7 @@ def method(value: Any, name: str) -> Any:
 
 
 def _length(value: Any) -> int:
-    if is_tensor(value):
-        return converters.integer(value.shape[0])
-    return len(value)
+    return converters.integer(value.shape[0]) if is_tensor(value) else len(value)
 
 
 def _range(*bounds: int) -> tuple[int, ...]:

@@ -98,16 +98,14 @@ def check_size(value: Any) -> None:
         item = waiting.pop()
         count += 1
         if isinstance(item, int) and item.bit_length() > limits.CODE_BITS:
-            raise LegacyModelError(
-                f"its code computes a number of {limits.CODE_BITS} bits."
-            )
+            reason = f"its code computes a number of {limits.CODE_BITS} bits."
+            raise LegacyModelError(reason)
         if isinstance(item, str | bytes) and len(item) > limits.CODE_CHARACTERS:
             raise LegacyModelError(f"its code has a text of {len(item)} characters.")
         waiting += parts(item)
         if count + len(waiting) > limits.CODE_ITEMS:
-            raise LegacyModelError(
-                f"its code builds more than {limits.CODE_ITEMS} values."
-            )
+            reason = f"its code builds more than {limits.CODE_ITEMS} values."
+            raise LegacyModelError(reason)
     budget.work(count * budget.ITEM)
 
 

@@ -1,16 +1,19 @@
-"""Tables of the arguments that Keras 3 layers dropped, renamed or refuse.
+"""Arguments of Keras 3 layers: those that it dropped, renamed or refuses; activations.
 
 Each entry is a setting of tf.keras, under the class of Keras 3. `DROPPED` holds the
 values that Keras 3 uses without being told; any other value is an error that names it.
 `ANY` marks settings that never changed what a layer computes.
 """
 
-from collections.abc import Container
+import functools
+from collections.abc import Container, Iterable
 from typing import Any, TypeAlias
 
+from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.configs import keras_object
+from keras_policies.legacy.base.configs import keras_function, keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.report import Converting, Options, Report
@@ -48,7 +51,7 @@ OF_BATCH_NORMALIZATION = {
     **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
 OF_ATTENTION = _any_value(
-    *("query_shape", "key_shape", "value_shape", "activity_regularizer"),
+    *("query_shape", "key_shape", "value_shape", "activity_regularizer")
 )
 OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
 # See `layers_as_programs.locally_connected`.
@@ -112,29 +115,21 @@ UNRECORDED = {"GRU": {"reset_after": False}}
 WITHOUT_SETTINGS = "GRUCell", "LSTMCell", "SimpleRNNCell"
 
 # Values that Keras 3 no longer takes.
-REFUSED: dict[str, Values] = {
-    "SeparableConv1D": {"padding": ("causal",)},
-}
+REFUSED: dict[str, Values] = {"SeparableConv1D": {"padding": ("causal",)}}
 
 # Functions that Keras 3 computes by another formula: the stock layers that compute the
 # old one, and the old one's name in the registry (serialization.py), for a Keras that
 # takes no layers as an activation. This one was clip(0.2 x + 0.5, 0, 1).
 CLIPPED = ("Rescaling", {"scale": 0.2, "offset": 0.5}), ("ReLU", {"max_value": 1.0})
 CHANGED_ACTIVATIONS = {"hard_sigmoid": CLIPPED}
+OF_KERAS_3 = "keras.activations."  # before a name that tf.keras gave another function
 REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 
 
 def stock_arguments(
     class_name: str, written: str, config: Config, path: str
 ) -> Converting[Config]:
-    """Return the arguments, or raise LegacyModelError if Keras 3 refuses one.
-
-    Args:
-        class_name: the class in Keras 3, whose rows are used.
-        written: the class as the file names it, which a user can pass.
-        config: the arguments as written.
-        path: of the layer.
-    """
+    """Return the arguments; `written` is the class in the file. Some are refused."""
     if written in WITHOUT_SETTINGS and "units" not in config:
         raise LegacyModelError(
             f"its class is {written}, whose settings Keras 2.1.2 did not record.",
@@ -160,17 +155,7 @@ def stock_arguments(
 def subclass_arguments(
     base: str, named: Container[str], config: Config, path: str
 ) -> Converting[Config]:
-    """Return the arguments of a user's class.
-
-    Those that its constructor does not name reach the class of Keras that it derives
-    from, which refuses what Keras 3 dropped.
-
-    Args:
-        base: the class of Keras.
-        named: the arguments that the constructor names.
-        config: the arguments as written.
-        path: of the layer.
-    """
+    """Return the arguments of a user's class; the base gets those it does not name."""
     yield _left_out(base, config, path)
     renamed, dropped = RENAMED.get(base, {}), DROPPED.get(base, {})
     converted = {}
@@ -185,10 +170,7 @@ def subclass_arguments(
 
 
 def both_ways(config: Config) -> Config:
-    """Return the config of a Bidirectional, with its second layer if it goes forwards.
-
-    Keras 3 makes that go backwards, whichever way the first one goes.
-    """
+    """Return the config of a Bidirectional whose second layer may go forwards."""
     layer: Config = config.get("layer") or {}
     inner: Config = layer.get("config") or {}
     if not inner.get("go_backwards"):
@@ -222,7 +204,7 @@ MODULES = {
     "_regularizer": "keras.regularizers",
     "_constraint": "keras.constraints",
 }
-SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, in Keras 3, too
+SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, also in Keras 3
 
 
 def inner_object(
@@ -252,3 +234,62 @@ def inner_object(
     config = dict(written.get("config") or {})
     config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
     return keras_object(module, class_name, config)
+
+
+def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Config]:
+    """Return the activation of a name; layers that compute it get the `dtype`."""
+    plain = name.removeprefix(OF_KERAS_3)
+    if plain != name and plain in CHANGED_ACTIVATIONS:
+        return plain
+    custom = classes.registered_name(name)
+    if custom is not None:
+        return keras_function(custom)
+    if name not in CHANGED_ACTIVATIONS:
+        if not classes.is_in("keras.activations", name):
+            yield Report(missing=((name, path),))
+        return name
+    # For a description, made without Keras, the answer changes nothing.
+    if keras_names.can_be_read() or _takes_layers():
+        return _as_layers(name, dtype)
+    note = (
+        f"the layer {path!r} uses the {name} of tf.keras, which this Keras no longer "
+        "has: a file of this model opens only after `import keras_policies`"
+    )
+    yield Report(notes=(note,))
+    return keras_function(REGISTERED_ACTIVATIONS[name])
+
+
+def own_function(name: str, path: str) -> Converting[Config]:
+    """Return a user's function, which a config of TensorFlow 2.13 or later names."""
+    custom = classes.registered_name(name)
+    if custom is None:
+        yield Report(missing=((name, path),))
+    return keras_function(custom or name)
+
+
+def _as_layers(name: str, dtype: Config) -> Config:
+    inner = [
+        keras_object("keras.layers", class_name, {**settings, **dtype})
+        for class_name, settings in CHANGED_ACTIVATIONS[name]
+    ]
+    return keras_object("keras", "Sequential", {"name": name, "layers": inner})
+
+
+def check_layers(layers: Iterable[tuple[str, str]]) -> None:
+    """Raise if Keras cannot read layers that are activations, `(class, path)` each."""
+    for class_name, path in layers:
+        if not _takes_layers():
+            raise LegacyModelError(
+                f"the layer {path!r}: its activation is a layer, {class_name}, which "
+                "this Keras cannot read from a config. Install a newer Keras."
+            )
+
+
+@functools.cache
+def _takes_layers() -> bool:
+    """Return whether this Keras accepts layers as an activation; 3.8 does not."""
+    try:
+        keras.activations.get(_as_layers("hard_sigmoid", {}))
+    except ValueError:
+        return False
+    return True

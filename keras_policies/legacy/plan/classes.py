@@ -46,9 +46,8 @@ WITHOUT_COUNTERPART = {
 def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
     """Return a dict, empty for None, or raise TypeError if it is not a dict by name."""
     result = {} if custom_objects is None else custom_objects
-    if not isinstance(result, dict) or not all(
-        isinstance(name, str) for name in result
-    ):
+    is_dict = isinstance(result, dict)
+    if not (is_dict and all(isinstance(name, str) for name in result)):
         raise TypeError(
             "custom_objects must be a dict of names to classes and functions, such as "
             f"{{'Attention': Attention}}, received {custom_objects!r}."
@@ -123,24 +122,15 @@ class KerasClass(NamedTuple):
         return self.registered_name is None
 
     def with_config(self, config: Config) -> Config:
-        """Return the dict from which Keras 3 makes an object of the class.
-
-        Keras ignores `written_as`, the name of the class in tf.keras.
-        """
+        """Return the dict that Keras deserializes; it ignores `written_as`."""
         serialized = keras_object(self.module, self.name, config, self.registered_name)
         return serialized | {"written_as": self.written_as}
 
 
 def keras_class(
-    name: str,
-    path: str,
-    is_graph: bool = False,
-    namesakes: Container[str] = (),
+    name: str, path: str, is_graph: bool = False, namesakes: Container[str] = ()
 ) -> Converting[KerasClass]:
-    """Return the class in Keras 3, or raise LegacyModelError if there is none.
-
-    `namesakes` are classes that are not Keras's, though their names are.
-    """
+    """Return the class in Keras 3, which a class in `namesakes` is not."""
     custom = registered_name(name)
     if custom is not None:
         return KerasClass(None, custom, custom)

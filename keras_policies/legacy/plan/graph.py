@@ -12,7 +12,7 @@ keras/src/models/functional.py.
 import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import walks
@@ -28,6 +28,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 from keras_policies.legacy.plan.build_order import LayerCall, in_build_order
+from keras_policies.legacy.plan.report import Arguments
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
 
@@ -42,39 +43,26 @@ RECURRENT = {
 }
 
 
-class Arguments(NamedTuple):
-    """What a layer is called on."""
-
-    tensors: int  # those of all arguments
-    first: int | list[str]  # those of the first argument, the keys of a dict
-
-
 def only_for_losses(config: Config) -> set[str]:
-    """Return the layers of a Functional that only lead to an added loss or metric."""
+    """Return the layers of a Functional that only lead to one of `ADDED`."""
     written = [layer for layer in config["layers"] if isinstance(layer, dict)]
-    if not any(layer["class_name"] in ADDED for layer in written):
+    added = {name_of(layer) for layer in written if layer["class_name"] in ADDED}
+    if not added:
         return set()
-    layers = {name_of(layer): layer for layer in config["layers"]}
     graph = _Graph(config)
-
-    def taken(nest: Nest) -> list[str]:
-        return [name for name, _ in graph.calls(nest) if name in layers]
-
-    ends = taken([config["input_layers"], config["output_layers"]])
-    nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
-    return {*layers} - {*walks.reachable(ends, lambda name: taken(nodes[name]))}
+    ends = graph.calls([config["input_layers"], config["output_layers"]])
+    names = (name for name, _ in ends)
+    kept = walks.reachable(names, lambda name: graph.taken.get(name, ()))
+    return graph.names - added - {*kept}
 
 
 def after(config: Config, first: set[str]) -> set[str]:
     """Return the layers of a model that take what some of its layers lead to."""
-    layers = {name_of(layer): layer for layer in config["layers"]}
     if "input_layers" not in config:
-        return {*itertools.dropwhile(lambda name: name not in first, layers)} - first
-    graph = _Graph(config)
-    nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
-    taken = {name: {of for of, _ in graph.calls(nodes[name])} for name in layers}
-    found: set[str] = set()
-    while more := {n for n in layers if taken[n] & (first | found)} - found:
+        names = map(name_of, config["layers"])
+        return {*itertools.dropwhile(lambda name: name not in first, names)} - first
+    taken, found = _Graph(config).taken, set[str]()
+    while more := {n for n in taken if taken[n] & (first | found)} - found:
         found |= more
     return found
 
@@ -87,17 +75,13 @@ def output_layers(config: Config) -> set[str]:
 
 
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
-    """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
-
-    `layers` are the converted configs of the layers in the legacy config, in its order;
-    those that are left out are empty.
-    """
+    """Return the graph of a Functional; layers that are left out are empty configs."""
     graph = _Graph(config)
-    pairs = zip(config["layers"], layers, strict=True)
+    pairs = [*zip(config["layers"], layers, strict=True)]
     graph.nested -= {name_of(legacy) for legacy, item in pairs if is_program(item)}
     ends = output_layers(config)
     connected = []
-    for legacy, converted in zip(config["layers"], layers, strict=True):
+    for legacy, converted in pairs:
         if not converted:
             continue
         name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
@@ -114,12 +98,8 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         else:
             calls = [graph.layer_call(legacy, node) for node in nodes]
         called = [
-            {
-                "args": [argument],
-                "kwargs": kwargs,
-                "taken": [*_layer_calls([argument, kwargs])],
-            }
-            for argument, kwargs in calls
+            {"args": [x], "kwargs": kwargs, "taken": [*_layer_calls([x, kwargs])]}
+            for x, kwargs in calls
         ]
         connection = {"name": layer_name(name), "inbound_nodes": called}
         connected.append({**converted, **connection})
@@ -132,11 +112,8 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
 
 def arguments(config: Config) -> list[Arguments | None]:
     """Return what each layer of a model is called on, if that is known."""
-    names = {name_of(layer) for layer in config["layers"] if isinstance(layer, dict)}
-    calls = (
-        layer.get("inbound_nodes") if isinstance(layer, dict) else None
-        for layer in config["layers"]
-    )
+    layers = [x if isinstance(x, dict) else {} for x in config["layers"]]
+    names, calls = {*map(name_of, layers)}, (x.get("inbound_nodes") for x in layers)
     return [_arguments(nodes[0], names) if nodes else None for nodes in calls]
 
 
@@ -163,20 +140,14 @@ def _layer_calls(nest: Nest) -> Iterator[LayerCall]:
 
 
 def _is_tensor(value: Nest, names: Container[str]) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) in (3, 4)
-        and isinstance(value[0], str)
-        and (value[0] in names or value[0] == CONSTANT)
-        and isinstance(value[1], int)
-    )
+    match value:
+        case [str(name), int(), _] | [str(name), int(), _, _]:
+            return name in names or name == CONSTANT
+    return False
 
 
 def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
-    """Return the tensors in a nest, as in a config, each before those of its kwargs.
-
-    `names` are those of the layers.
-    """
+    """Return the tensors in a nest, each before those of its kwargs."""
     if _is_tensor(nest, names):
         kwargs: Config = nest[3] if len(nest) > 3 else {}
         from_kwargs = (tensors(kwargs[key], names) for key in sorted(kwargs or {}))
@@ -214,9 +185,11 @@ class _Graph:
         # The number of each layer's first call is the lowest that anything refers to: a
         # call is not in the file if nothing takes its output.
         self.first_call: dict[str, int] = {}
-        nodes = [layer.get("inbound_nodes") for layer in config["layers"]]
-        for name, node in self.calls([nodes, config["output_layers"]]):
+        nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
+        for name, node in self.calls([[*nodes.values()], config["output_layers"]]):
             self.first_call[name] = min(node, self.first_call.get(name, node))
+        # Those whose outputs each layer takes.
+        self.taken = {n: {of for of, _ in self.calls(nodes[n])} for n in nodes}
 
     def calls(self, nest: Nest) -> Iterator[tuple[str, int]]:
         """Yield `(layer, node index)` of each tensor in a nest, and in its kwargs."""
@@ -307,9 +280,8 @@ class _Graph:
         if self.is_tensor(value):
             name, node, index = value[:3]
             if name not in self.names:
-                raise LegacyModelError(
-                    f"corrupt: {name!r} is not a layer of this model."
-                )
+                reason = f"corrupt: {name!r} is not a layer of this model."
+                raise LegacyModelError(reason)
             call = node - self.first_call.get(name, 0) + (name in self.nested)
             return [layer_name(name), call, index]
         if isinstance(value, dict):

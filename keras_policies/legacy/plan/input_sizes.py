@@ -36,7 +36,7 @@ def with_sizes(model: Config, weights: LayerWeights) -> Config:
 
 
 def _is_shared(model: Config, source: Config, shape: Shape) -> bool:
-    """Return whether an input that gets one more axis is called on elsewhere, too."""
+    """Return whether other layers also take an input that gets one more axis."""
     if "input_layers" not in model["config"]:
         return False
     config, name = model["config"], configs.name_of(source)
@@ -47,29 +47,18 @@ def _is_shared(model: Config, source: Config, shape: Shape) -> bool:
 
 def _normalizations(layers: Sequence[Config]) -> Iterator[tuple[Config, list[Config]]]:
     """Yield the Normalization layers after an input, with all layers of its shape."""
-    inputs = {
-        configs.name_of(layer): layer
-        for layer in layers
-        if layer.get("class_name") == "InputLayer"
-    }
+    are_inputs = (x for x in layers if x.get("class_name") == "InputLayer")
+    inputs = {configs.name_of(layer): layer for layer in are_inputs}
+    names = {*map(configs.name_of, layers)}
     for number, layer in enumerate(layers):
         if layer.get("class_name") != "Normalization":
             continue
         if "inbound_nodes" in layer:
-            name = _only_input(layer["inbound_nodes"])
-            if name in inputs:
-                yield layer, [inputs[name], layer]
+            taken = graph.tensors(layer["inbound_nodes"], names)
+            if len(taken) == 1 and taken[0][0] in inputs:
+                yield layer, [inputs[taken[0][0]], layer]
         elif number == len(inputs) and layers[:number] == [*inputs.values()]:
             yield layer, [*inputs.values(), layer]
-
-
-def _only_input(nodes: Any) -> Any:
-    """Return the layer in the only call of a layer, `[[["x", 0, 0, {}]]]`, or None."""
-    while isinstance(nodes, list | tuple) and nodes:
-        if isinstance(nodes[0], str):
-            return nodes[0]
-        nodes = nodes[0] if len(nodes) == 1 else None
-    return None
 
 
 def _sized(layer: Config, weights: Sequence[LegacyWeight]) -> Shape | None:

@@ -56,9 +56,8 @@ def read(text: Any) -> Code:
 
 def _bytes(text: Any) -> bytes:
     if not isinstance(text, str) or not text:
-        raise LegacyModelError(
-            f"corrupt: its code: expected a text, found {str(text)[:80]!r}."
-        )
+        reason = f"corrupt: its code: expected a text, found {str(text)[:80]!r}."
+        raise LegacyModelError(reason)
     if ord(text[0]) in CODE and "\0" in text:  # base64 of code begins with "4" or "Y"
         try:
             return text.encode("raw_unicode_escape")
@@ -99,11 +98,8 @@ def load(text: Any) -> types.CodeType:
 def global_names(code: types.CodeType) -> list[str]:
     """Return the names that code looks up outside of itself, sorted."""
     inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    names = {
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
+    loads = "LOAD_GLOBAL", "LOAD_NAME"
+    names = {x.argval for x in dis.get_instructions(code) if x.opname in loads}
     return sorted(names.union(*map(global_names, inner)))
 
 
@@ -122,16 +118,13 @@ def program_of(config: Config, path: str) -> Converting[Program | None]:
     if classes.registered_name(str(config.get("name"))) is not None:
         return None
     written = _written_code(config.get("function"), config.get("function_type"))
-    if (
-        written is None
-        or _written_code(config.get("mask"), config.get("mask_type")) is not None
-    ):
+    mask = _written_code(config.get("mask"), config.get("mask_type"))
+    if written is None or mask is not None:
         return None
     program = None
     with attempt(LegacyModelError):
-        program = _tensorflow_program(written, config) or _program(
-            written, config.get("arguments")
-        )
+        program = _tensorflow_program(written, config)
+        program = program or _program(written, config.get("arguments"))
         yield Report(rebuilt={path: "its bytecode"})
     return program
 
@@ -170,7 +163,6 @@ def _tensorflow_program(written: WrittenCode, config: Config) -> Program | None:
 
 
 def _program(written: WrittenCode, arguments: Any) -> Program:
-    """Return the program of code, or raise LegacyModelError if it is not understood."""
     text, defaults, closure = written
     constants = {key: _array(value) for key, value in (arguments or {}).items()}
     return follow(read(text), constants, defaults or (), closure or ())
@@ -186,10 +178,7 @@ def _array(value: Any) -> Any:
 
 
 def arguments(config: Config, options: Options, path: str) -> Converting[Config]:
-    """Return the arguments of a Lambda layer of Keras 3, all but its dtype.
-
-    A function that the user gives under the layer's name replaces all of its functions.
-    """
+    """Return the arguments; a function given under the layer's name replaces all."""
     converted = {key: config[key] for key in KEPT if key in config}
     registered = classes.registered_name(str(config.get("name")))
     if registered is not None:
@@ -212,7 +201,6 @@ def arguments(config: Config, options: Options, path: str) -> Converting[Config]
 def _function(
     value: Any, kind: Any, arguments: Any, safe_mode: bool, path: str
 ) -> Converting[Any]:
-    """Convert a function in a config; return None if there is none."""
     written = _written_code(value, kind)
     if written is not None:
         return (yield from _code(written, arguments, safe_mode, path))

@@ -1,5 +1,7 @@
 """Converts configs of legacy layers and models: dicts in, new dicts of Keras 3 out."""
 
+import contextlib
+import dataclasses
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -8,11 +10,15 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import codes, configs, programs
 from keras_policies.legacy.base.configs import layer_name
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
+from keras_policies.legacy.base.errors import (
+    LegacyModelError,
+    LimitError,
+    attempt,
+    located,
+)
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import (
-    activations,
     arguments,
     classes,
     graph,
@@ -24,11 +30,11 @@ from keras_policies.legacy.plan import (
     sequential,
 )
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.rebuilder import Rebuilder
 from keras_policies.legacy.plan.report import (
     Converted,
     Converting,
     Options,
+    Rebuilder,
     Reconstruction,
     Report,
 )
@@ -72,29 +78,26 @@ def traced_layer(
     number: int | None,
     prefix: str,
 ) -> tuple[Config, Report] | None:
-    """Return the config of a layer inside a rebuilt one, None if there is none.
-
-    `number` is that of the traced layer; None if the layer was found in a function.
-    """
+    """Return the config of a layer inside a rebuilt one, which may have a number."""
     place = _inside(options, prefix, rebuilder, number)
     converted, reported = report.collected(_converted_layer(written, place))
     return None if reported.is_lacking and number is not None else (converted, reported)
 
 
 def _converted_layer(
-    written: Any, place: Place, called: graph.Arguments | None = None
+    written: Any, place: Place, called: report.Arguments | None = None
 ) -> Converted:
-    """Return the config of a layer, or of a program if the layer's class is missing.
-
-    `called` is what the layer is called on, None if that is not known.
-    """
+    """Return the config of a layer, or of a program if its class is missing."""
     options, prefix, is_root, rebuilder, number = place
     if rebuilder is None:
         return (yield from _keras_layer(written, place))
     path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
     is_replaced = is_root and (options.by_function or options.signature is not None)
     is_custom = classes.is_registered(written)
-    place = Place(rebuilder.with_vocabulary(options, number, path), *place[1:])
+    if number in rebuilder.vocabularies:
+        learned = {**options.vocabularies, path: rebuilder.vocabularies[number]}
+        options = dataclasses.replace(options, vocabularies=learned)
+        place = place._replace(options=options)
     problem: LegacyModelError | None = None
     converted: Config = {}
     reported = Report()
@@ -109,9 +112,10 @@ def _converted_layer(
     if problem or is_replaced or reported.is_lacking or not has_config:
         # A list of layers makes a better error message than the model's function.
         is_listed = configs.is_graph(written) and not (is_custom or is_replaced)
-        rebuild = rebuilder.try_reconstruct if is_listed else rebuilder.reconstruct
-        rebuilt = rebuild(written, number, path, called)
-        if rebuilt is not None:
+        rebuilt = None
+        with attempt(LegacyModelError) if is_listed else contextlib.nullcontext():
+            rebuilt = rebuilder.reconstruct(written, number, path, called)
+        if rebuilt is not None and not (is_listed and rebuilt[1].is_unusable):
             converted, reported = rebuilt
         elif problem is not None:
             raise problem
@@ -120,7 +124,6 @@ def _converted_layer(
 
 
 def _keras_layer(written: Any, place: Place) -> Converted:
-    """Return the Keras 3 config of a legacy layer or model."""
     if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
         text = f"corrupt: expected the config of a layer, found {str(written)[:80]!r}."
         raise LegacyModelError(text)
@@ -133,7 +136,8 @@ def _keras_layer(written: Any, place: Place) -> Converted:
         if configs.is_graph(written):
             return (yield from _model(class_name, config, place, path))
         if place.rebuilder is not None:
-            yield Report(elsewhere=place.rebuilder.variables(place.number))
+            traced = place.rebuilder.traced.layers[place.number]
+            yield Report(elsewhere=traced.variables)
         if is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
@@ -155,7 +159,6 @@ def is_op(class_name: str) -> bool:
 
 
 def _model(class_name: str, config: Config, place: Place, path: str) -> Converted:
-    """Return the config of a Sequential or Functional model, or a subclass of one."""
     options, _, is_root, rebuilder, number = place
     layers: list[Config] = []
     below = "" if is_root else f"{path}/"
@@ -164,27 +167,24 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
     numbers: list[int | None] = [None] * len(config["layers"])
     called_on: sequential.Shapes = []
     if rebuilder is not None:
-        numbers = rebuilder.inner(number, config["layers"])
-        called_on = rebuilder.called_on(number)
-        named = [*map(rebuilder.with_name, config["layers"], numbers)]
-        config = {**config, "layers": named}
+        named = [*rebuilder.inner(number, config["layers"])]
+        numbers, called_on = [n for _, n in named], rebuilder.called_on(number)
+        config = {**config, "layers": [layer for layer, _ in named]}
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
-    loss_only = graph.only_for_losses(config) if is_functional else ()
     cuts: Collection[str] = ()
+    loss_only: Collection[str] = ()
     if is_functional:
+        loss_only = graph.only_for_losses(config)
         config, cuts = replicas.on_whole_batch(config)
         yield Report(rebuilt={f"{below}{name}": "parts of the batch" for name in cuts})
+        yield Report(loss_only=tuple(f"{below}{name}" for name in loss_only))
     called_with = graph.arguments(config)
-    for layer, child, called in zip(
-        config["layers"], numbers, called_with, strict=True
-    ):
+    items = zip(config["layers"], numbers, called_with, strict=True)
+    for layer, child, called in items:
         child_name = configs.name_of(layer) if loss_only or cuts else None
-        if child_name in cuts:
-            layers.append({})
-        elif child_name in loss_only and layer["class_name"] not in graph.ADDED:
-            yield Report(loss_only=(f"{below}{child_name}",))
+        if child_name in cuts or child_name in loss_only:
             layers.append({})
         else:
             inside = _inside(options, below, rebuilder, child)
@@ -207,16 +207,10 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
 
 
 def _frozen(layer: Config) -> Config:
-    """Return the config of a layer in a model that is not trained.
-
-    In tf.keras, such a layer was not trained either, whatever its own config says.
-    """
-    config: Any = layer.get("config")
-    if not isinstance(config, dict):
-        return layer
-    if not (configs.is_graph(layer) or config.get("trainable")):
-        return layer
-    return {**layer, "config": {**config, "trainable": False}}
+    """Return the config of a layer in a frozen model: tf.keras also froze it."""
+    config = configs.settings(layer)
+    trains = config and (configs.is_graph(layer) or config.get("trainable"))
+    return {**layer, "config": {**config, "trainable": False}} if trains else layer
 
 
 def _layer(
@@ -231,15 +225,13 @@ def _layer(
         dtype = yield from _dtype(config, options, path)
     if cls.is_stock and cls.name == "BatchNormalization":
         dtype = {key: policies.with_float32_variables(dtype[key]) for key in dtype}
+    policy = dtype.get("dtype")
     if cls.is_stock:
-        policy = dtype.get("dtype")
         program = yield from _program(cls.name, config, policy, path)
         if program is not None:
             name = str(config.get("name") or cls.name.lower())
             return programs.call_config(name, path, program, policy)
-    converted: Config = {
-        key: _policy_argument(cls, value, config) for key, value in dtype.items()
-    }
+    converted: Config = {k: _policy_argument(cls, dtype[k], config) for k in dtype}
     if cls.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
         if cls.name == "Bidirectional":
@@ -254,19 +246,16 @@ def _layer(
         named = {"name": layer_name(name)} if isinstance(name, str) else {}
         return cls.with_config(converted) | named
     if cls.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
-        what = (
-            f"the statistics of all steps together in {path!r}: each step has its own"
-        )
-        yield Report(not_converted=(codes.LeftOut(what, "KP605"),))
+        what = f"the statistics of all steps together in {path!r}"
+        lost = codes.LeftOut(f"{what}: each step has its own", "KP605")
+        yield Report(not_converted=(lost,))
     if cls.name == "TimeDistributed" and programs.is_call(converted.get("layer")):
         return programs.over_time(converted["layer"], converted)
     if class_name in ("LocallyConnected1D", "LocallyConnected2D"):
         from keras_policies.legacy.plan import layers_as_programs
 
         program = layers_as_programs.locally_connected(config, converted)
-        return programs.call_config(
-            converted["name"], path, program, dtype.get("dtype")
-        )
+        return programs.call_config(converted["name"], path, program, policy)
     if cls.name == "BatchNormalization":
         converted["axis"] = arguments.one_axis(converted.get("axis", -1))
     return (yield from preprocessing.with_state(cls, converted, options, path))
@@ -290,7 +279,6 @@ def _program(
 def _accepted(
     class_name: str, cls: KerasClass, config: Config, options: Options, path: str
 ) -> Converted:
-    """Return the arguments of a layer that its class in Keras 3 accepts."""
     if not cls.is_stock:
         base, named = classes.stock_base(cls.name)
         return (yield from arguments.subclass_arguments(base, named, config, path))
@@ -305,14 +293,10 @@ def _learns_statistics(converted: Any) -> bool:
     """Return whether a layer is or holds a BatchNormalization that is trained."""
     if isinstance(converted, list | tuple):
         return any(map(_learns_statistics, converted))
-    if not isinstance(converted, dict):
-        return False
-    config = converted.get("config")
-    if converted.get("class_name") == "BatchNormalization":
-        return not isinstance(config, dict) or config.get("trainable", True)
-    if not isinstance(config, dict):
-        return False
-    return any(_learns_statistics(config.get(key)) for key in INNER_LAYERS)
+    config = configs.settings(converted) if isinstance(converted, dict) else {}
+    if config and converted.get("class_name") == "BatchNormalization":
+        return bool(config.get("trainable", True))
+    return any(_learns_statistics(config[key]) for key in INNER_LAYERS if key in config)
 
 
 def _dtype(config: Config, options: Options, path: str) -> Converted:
@@ -328,11 +312,7 @@ def _dtype(config: Config, options: Options, path: str) -> Converted:
 
 
 def _policy_argument(cls: KerasClass, policy: Any, config: Config) -> Any:
-    """Return a policy as the class takes it.
-
-    Keras cannot save a layer that is given a policy object, unless its class has a
-    `get_config` of its own.
-    """
+    """Return a policy; Keras cannot save the object for classes without get_config."""
     if isinstance(policy, str | dict) or getattr(policy, "is_deferred", False):
         return policy
     stock = getattr(keras.layers, cls.name, None) if cls.is_stock else None
@@ -355,7 +335,7 @@ def _argument(
             items.append((yield from _argument(key, item, options, path, dtype)))
         return items
     if key.endswith("activation") and isinstance(value, str):
-        return (yield from activations.keras_activation(value, dtype, path))
+        return (yield from arguments.keras_activation(value, dtype, path))
     for ending, module in arguments.MODULES.items():
         if key.endswith(ending):
             return (yield from arguments.inner_object(module, value, options, path))
@@ -365,7 +345,7 @@ def _argument(
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
         name = str(value["class_name"])
         if name == "function" and value.get("module") == "builtins":
-            return (yield from activations.own_function(str(value["config"]), path))
+            return (yield from arguments.own_function(str(value["config"]), path))
         is_class = name != "function" and not name.startswith("__")  # as "__lambda__"
         if is_class and not classes.is_registered(value):
             yield Report(missing=((name, path),))

@@ -48,7 +48,6 @@ def locally_connected(written: Config, converted: Config) -> Program:
 
 
 def _called(written: Config, converted: Config, is_first: bool, x: Tensor) -> Tensor:
-    """Call the layer on a tensor of the model."""
     last, filters = len(x.shape) - 1, written["filters"]
     x = ops.moveaxis(x, 1, last) if is_first else x
     axes = zip(x.shape[1:-1], written["kernel_size"], written["strides"], strict=True)

@@ -23,7 +23,7 @@ from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import (
-    activations,
+    arguments,
     classes,
     graph,
     input_sizes,
@@ -55,16 +55,11 @@ class Plan:
 
     @property
     def compute_dtypes(self) -> set[str]:
-        """The compute dtypes of the layers, in the file and now.
-
-        A file that records no policies may be that of a mixed_float16 model.
-        """
+        """The compute dtypes of the layers, float16 if the file records no policies."""
         written = [*self.report.dtypes.values(), *self.legacy.inner_policies.values()]
         names = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
-        for dtype in written:
-            names |= set(
-                map(str, policies.compute_dtypes(self.options.policy_of(dtype)))
-            )
+        for now in map(self.options.policy_of, written):
+            names |= {*map(str, policies.compute_dtypes(now))}
         return names if self.legacy.records_policies else names | {"float16"}
 
     @property
@@ -93,7 +88,7 @@ class Plan:
         with located(self.legacy.path, code="KP303"), scope:
             has_missing = bool({*self.reconstruction.layers.values()} - {NO_CLASS})
             self.report.raise_if_missing(self.legacy.path, has_missing)
-            activations.check_layers(self.report.activations)
+            arguments.check_layers(self.report.activations)
             trust.check(self.config, self.options.safe_mode)
 
 
@@ -126,10 +121,8 @@ def make(
         if compile and problems:
             problems = (*report.not_converted, *problems)
             report = dataclasses.replace(report, not_converted=problems)
-        inside = policies.by_model(report.dtypes, report.models).items()
-        nested = {
-            layer_name(path): _suggested(inner, training) for path, inner in inside
-        }
+        inside = policies.by_model(report.dtypes, report.models)
+        nested = {layer_name(p): _suggested(inside[p], training) for p in inside}
         if dtype_policy is not None:
             floatx = keras.config.floatx()
             nested = {path: dtype or floatx for path, dtype in nested.items()}
@@ -165,20 +158,15 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
 
 
 def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
-    """Return the config and the report.
-
-    The functions of a model are only read if one of its classes is missing.
-    """
+    """Return config and report; functions are read only if a class is missing."""
     traced = legacy.traced if options.reconstructs else None
     if traced is None or 0 not in traced.layers:
         if options.signature is not None:
+            reason = f"{hints.REFUSE} leaves its functions unread."
+            if legacy.traced is None:
+                reason = "the file holds no functions; only a SavedModel does."
             raise LegacyModelError(
-                f"the signature {options.signature!r} was asked for, but "
-                + (
-                    "the file holds no functions; only a SavedModel does."
-                    if legacy.traced is None
-                    else f"{hints.REFUSE} leaves its functions unread."
-                ),
+                f"the signature {options.signature!r} was asked for, but {reason}",
                 "Leave the signature out.",
                 code="KP109",
             )
@@ -188,9 +176,8 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
         with attempt(LegacyModelError):
             config, report = layers.keras_model(_written(legacy), options)
             has_config = legacy.config.get("config") is not None
-            if not report.is_lacking and (
-                has_config or classes.is_registered(legacy.config)
-            ):
+            is_whole = has_config or classes.is_registered(legacy.config)
+            if is_whole and not report.is_lacking:
                 return config, report
     elif options.signature not in traced.signatures:
         raise LegacyModelError(
@@ -202,7 +189,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     # Imported here: most models need none of its modules.
     from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
 
-    rebuilder = Reconstructor(legacy, options, layers.traced_layer)
+    rebuilder = Reconstructor(traced, options)
     config, report = layers.keras_model(_with_sizes(legacy), options, rebuilder)
     if not report.reconstructions:
         _written(legacy)  # raises if nothing lists its layers
@@ -210,10 +197,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
 
 
 def _loss_scale(
-    training: Training | None,
-    legacy: LegacyModel,
-    report: Report,
-    options: Options,
+    training: Training | None, legacy: LegacyModel, report: Report, options: Options
 ) -> tuple[LossScale | None, Report]:
     """Return the scale of an explicit LossScaleOptimizer, if a layer still needs it."""
     dtypes = [*report.dtypes.values(), legacy.policy]
@@ -242,7 +226,7 @@ def _written(legacy: LegacyModel) -> Config:
         return _with_sizes(legacy)
     if legacy.config.get("class_name") in classes.GRAPHS:
         raise LegacyModelError(
-            "it does not say of which layers it consists, as one of them had no "
+            "its config does not list its layers, because one of them had no "
             "get_config.",
             hints.load_weights_into_code(legacy.path),
         )
@@ -274,10 +258,7 @@ def _without(legacy: LegacyModel, paths: Sequence[str]) -> LegacyModel:
 
 
 def _training(legacy: LegacyModel) -> tuple[Training | None, tuple[str, ...]]:
-    """Return the `Training` of a model that was compiled or None, and what it lacks.
-
-    It is read even if nothing is to be compiled, because it helps to find the policy.
-    """
+    """Return the `Training`, which also helps to find the policy, and its gaps."""
     if not legacy.training_config:
         return None, ()
     try:

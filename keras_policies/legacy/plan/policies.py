@@ -35,7 +35,6 @@ class Written(NamedTuple):
 
 
 def _written(dtype: Any) -> Written:
-    """Return the policy that a legacy `dtype` describes, with its loss scale."""
     config: Any = dtype.get("config") or {} if isinstance(dtype, dict) else None
     name = dtype if config is None else config.get("name")
     if not isinstance(name, str):
@@ -47,10 +46,7 @@ def _written(dtype: Any) -> Written:
 
 
 def _deferred(name: str) -> PolicyLike:
-    """Return the `Policy` of a deferred name, or the name if Keras is not imported.
-
-    Without Keras nothing is built from a plan, so the name is enough.
-    """
+    """Return a deferred `Policy`, or its name where nothing can be built (no Keras)."""
     if not keras_names.is_imported():
         return name
     with warnings.catch_warnings():

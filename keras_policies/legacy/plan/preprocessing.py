@@ -79,7 +79,6 @@ def _check_given(vocabulary: Any, safe_mode: bool) -> None:
 
 
 def _token(token: bytes | str | int, is_integer: bool) -> int | str:
-    """Return a token as the config of Keras 3 has it."""
     try:
         text = token.decode() if isinstance(token, bytes) else token
         return int(text) if is_integer else str(text)
@@ -115,10 +114,7 @@ def _in_order(tokens: Mapping[int, int | str], special: Sequence[Any]) -> list[A
 
 
 def idf_weights(learned: Vocabulary, size: int) -> list[float]:
-    """Return the inverse document frequencies of `size` tokens, with the special ones.
-
-    Weights after those belong to indices that no token has.
-    """
+    """Return the weights of the first `size` tokens; the others belong to no token."""
     weights = learned.weight("idf_weights", "idf")
     if weights is None or weights.ndim != 1 or len(weights) < size:
         raise LegacyModelError(
@@ -197,7 +193,6 @@ def _frequencies(config: Config, learned: Vocabulary) -> Config:
 
 
 def _counted(learned: Vocabulary) -> int:
-    """Return the number of tokens that a CategoryEncoding has learned."""
     count = learned.weight("num_elements")
     if count is None or count.size != 1:
         raise NothingLearnedError("the file holds no number of tokens: was it adapted?")
@@ -218,10 +213,7 @@ def _discretization(config: Config, learned: Vocabulary) -> Config:
 
 
 def _boundaries(summary: Array, bins: int) -> list[float]:
-    """Return the boundaries of bins, as `Discretization` computes them on loading.
-
-    `summary` has the shape (2, n): values, and how often each occurred.
-    """
+    """Return the boundaries of bins for `(values, how often each occurred)`."""
     values, counts = summary
     if len(values) < bins:
         return list(values[:-1].tolist())

@@ -25,10 +25,7 @@ AXES = "axis", "axes"
 
 
 def on_whole_batch(config: Config) -> tuple[Config, frozenset[str]]:
-    """Return the config of a Functional without parts of the batch.
-
-    Also returns the names of the layers that cut it, which have no calls any more.
-    """
+    """Return a config without parts of the batch, and the layers that cut it."""
     if not any(map(_joins_batch, config["layers"])):
         return config, frozenset()
     layers = {name_of(layer): layer for layer in config["layers"]}
@@ -62,31 +59,22 @@ def on_whole_batch(config: Config) -> tuple[Config, frozenset[str]]:
 
 
 def _joins_batch(layer: Any) -> bool:
-    return (
-        isinstance(layer, dict)
-        and layer.get("class_name") == "Concatenate"
-        and layer["config"].get("axis") == 0
-    )
+    is_join = isinstance(layer, dict) and layer.get("class_name") == "Concatenate"
+    return is_join and layer["config"].get("axis") == 0
 
 
 def _is_plain(node: Any) -> bool:
     """Return whether a call is one on a list of tensors, without other arguments."""
-    return isinstance(node, list) and all(
-        isinstance(item, list) and item[3:] in ([], [{}]) for item in node
-    )
+    items = node if isinstance(node, list) else [None]
+    return all(isinstance(item, list) and item[3:] in ([], [{}]) for item in items)
 
 
 def _linear(join: Config, tensor: list[Any]) -> Config:
     """Return a layer of the same name that hands a tensor on."""
     kept = {key: value for key, value in join["config"].items() if key != "axis"}
     config = {**kept, "activation": "linear"}
-    nodes = [[tensor]]
-    return {
-        **join,
-        "class_name": "Activation",
-        "config": config,
-        "inbound_nodes": nodes,
-    }
+    called = {"config": config, "inbound_nodes": [[tensor]]}
+    return {**join, "class_name": "Activation", **called}
 
 
 def _is_in_order(name: str, joined: Sequence[Any], parts: Sequence[Any]) -> bool:
@@ -113,17 +101,13 @@ def _sources(parts: Sequence[Any], layers: Mapping[str, Config]) -> list[Any] | 
 
 
 def _keeps_rows(cuts: Sequence[Config]) -> bool:
-    """Return whether the parts that Lambda layers cut are all rows, in their order.
-
-    That is tried for batches that leave each possible rest.
-    """
+    """Return whether parts of the batch are all rows in order, for each rest."""
     # Imported here: most models have no code.
     from keras_policies.legacy.bytecode import program as programs
     from keras_policies.legacy.plan import lambdas
 
-    converted = [
-        report.collected(lambdas.program_of(cut["config"], ""))[0] for cut in cuts
-    ]
+    converting = (lambdas.program_of(cut["config"], "") for cut in cuts)
+    converted = [report.collected(each)[0] for each in converting]
     for size in range(1, 2 * len(cuts) + 1):
         rows = np.arange(2 * size, dtype="float32").reshape(size, 2)
         try:
@@ -136,20 +120,13 @@ def _keeps_rows(cuts: Sequence[Config]) -> bool:
 
 
 def _is_by_row(layer: Config) -> bool:
-    """Return whether a layer computes each row of the batch by itself.
-
-    Layers of Keras do, unless a setting names the batch axis, or they keep a state.
-    """
+    """Return whether a layer of Keras names no batch axis and keeps no state."""
     name, config = str(layer.get("class_name")), layer.get("config") or {}
     config = config if isinstance(config, dict) else {}  # a Sequential's list
-    is_stock = keras_names.is_class(
-        "keras.layers", classes.RENAMED_CLASSES.get(name, name)
-    )
-    axes = [
-        n
-        for key in AXES
-        for n in np.ravel(-1 if config.get(key) is None else config[key]).tolist()
-    ]
+    renamed = classes.RENAMED_CLASSES.get(name, name)
+    is_stock = keras_names.is_class("keras.layers", renamed)
+    named = (config[key] for key in AXES if config.get(key) is not None)
+    axes = [n for each in named for n in np.ravel(each).tolist()]
     inner = [*inner_layers(layer), config.get("layer"), config.get("cell")]
     return (
         (is_stock or name in classes.GRAPHS)

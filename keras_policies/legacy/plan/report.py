@@ -1,4 +1,4 @@
-"""The `Options` that hold for a conversion, and the `Report` that it returns.
+"""The `Options` of a conversion, its `Report`, and the `Rebuilder` of lost layers.
 
 The converters in this package are generators. Each yields a `Report` of what it found
 out, and returns the converted value, so that none of them changes a value that
@@ -7,15 +7,16 @@ another one holds:
     cls = yield from classes.keras_class(class_name, path)
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.base.traced_functions import TracedFunctions
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 
@@ -96,6 +97,11 @@ class Report:
         return bool(self.missing or self.missing_ops or self.code)
 
     @property
+    def is_unusable(self) -> bool:
+        """bool, whether nothing can be built, because of what is missing."""
+        return self.is_lacking or bool(self.without_vocabulary)
+
+    @property
     def replaced_variables(self) -> set[int]:
         """The variables of replaced layers that only programs hold now."""
         rebuilt = self.reconstructions.values()
@@ -110,18 +116,15 @@ class Report:
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
         if self.code:
-            raise LegacyModelError(
-                "\n".join(map(str, self.code.values())), code="KP304"
-            )
+            reason = "\n".join(map(str, self.code.values()))
+            raise LegacyModelError(reason, code="KP304")
         if self.missing_ops:
             names = {name for name, _ in self.missing_ops}
             has_loop = bool(LOOPS & names)
             # The lists of a loop cannot be there without it.
             lists = {name for name in names if has_loop and name.startswith(LIST)}
             reason = "TensorFlow functions without a counterpart in keras.ops:\n"
-            reason += _listed(
-                tuple(op for op in self.missing_ops if op[0] not in lists)
-            )
+            reason += _listed([op for op in self.missing_ops if op[0] not in lists])
             if has_loop:
                 reason += (
                     "\nThe file does not say how many rounds a While has, and it is "
@@ -160,7 +163,7 @@ def _short(name: str) -> str:
     return name if len(name) <= limits.TOLD_NAME else f"{name[: limits.TOLD_NAME]}…"
 
 
-def _listed(named: Named) -> str:
+def _listed(named: Sequence[tuple[str, str]]) -> str:
     return "\n".join(
         f"  {_short(name)} (layers {', '.join(repr(p) for n, p in named if n == name)})"
         for name in sorted({name for name, _ in named})
@@ -191,3 +194,34 @@ def _joined(values: Sequence[Any]) -> Any:
     if isinstance(values[0], tuple):
         return tuple(item for value in values for item in value)
     return {key: item for value in values for key, item in value.items()}
+
+
+class Arguments(NamedTuple):
+    """What a layer is called on."""
+
+    tensors: int  # those of all arguments
+    first: int | list[str]  # those of the first argument, the keys of a dict
+
+
+class Rebuilder(Protocol):
+    """Rebuilds the layers of one file from their traced functions."""
+
+    traced: TracedFunctions
+    vocabularies: Mapping[int, Vocabulary]  # of traced lookup layers
+
+    def inner(
+        self, number: int, layers: Sequence[Config]
+    ) -> Iterable[tuple[Config, int | None]]:
+        """Return the layers that a model lists, with names and traced numbers."""
+
+    def called_on(self, number: int) -> Sequence[tuple[int | None, ...]]:
+        """Return the shapes of the one tensor that a model was called on."""
+
+    def reconstruct(
+        self, written: Config, number: int, path: str, called: Arguments | None
+    ) -> tuple[Config, Report] | None:
+        """Return the program that replaces a layer; None if it has no function.
+
+        `number` is that of the traced layer, 0 for the root, whose `path` is "".
+        `called` is what the layer is called on, None if that is not known.
+        """

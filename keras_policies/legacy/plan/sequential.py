@@ -20,17 +20,13 @@ def converted(
     layers: list[Config],
     called_on: Shapes,
 ) -> Config:
-    """Return the config of a Sequential of converted layers.
-
-    `called_on` are the shapes that its traced functions take.
-    """
+    """Return a Sequential; `called_on` are the shapes that its functions take."""
     built = config.get("build_input_shape")
     layers = _with_input(config["layers"], layers, built, called_on)
     first = [layer["config"]["program"] for layer in layers[:2] if is_program(layer)]
     if any(len(program.inputs) > 1 for program in first):
-        raise LegacyModelError(
-            "its first layer takes several tensors, and a Sequential gives it one."
-        )
+        reason = "its first layer takes several tensors, and a Sequential gives it one."
+        raise LegacyModelError(reason)
     if not any(map(programs.is_call, layers)):
         return cls.with_config({**name, "layers": as_sequence(layers)})
     if not cls.is_stock:
@@ -52,11 +48,8 @@ def as_sequence(layers: list[Config]) -> list[Config]:
     if len(classes_of) < len(layers):
         return layers
     if classes_of == ["InputLayer"]:
-        name = f"{layers[0]['config']['name']}_output"
-        return [
-            *layers,
-            configs.keras_object("keras.layers", "Identity", {"name": name}),
-        ]
+        name = {"name": f"{layers[0]['config']['name']}_output"}
+        return [*layers, configs.keras_object(stock, "Identity", name)]
     if classes_of == ["InputLayer", "Embedding"]:
         shape = layers[0]["config"].get("batch_shape")
         if shape and [*shape] == [None, None]:
@@ -65,10 +58,7 @@ def as_sequence(layers: list[Config]) -> list[Config]:
 
 
 def _with_input(
-    written: list[Config],
-    layers: list[Config],
-    built: Any = None,
-    called_on: Shapes = (),
+    written: list[Config], layers: list[Config], built: Any, called_on: Shapes
 ) -> list[Config]:
     """Return the layers of a Sequential, an InputLayer first if the shape is known.
 

@@ -42,22 +42,20 @@ class ReconstructionSummary:
         missing = [path for path in self.layers if path not in self.contradicted]
         if missing:
             yield (
-                "the classes of these layers are not to be found, so they were made of "
-                "the functions that the file recorded: "
-                f"{_named(missing, self.layers)}."
+                "the classes of these layers are not to be found, so they were rebuilt "
+                f"from the functions in the file: {_named(missing, self.layers)}."
             )
         if self.contradicted:
             yield (
                 "the file's own graph computes something else than the configs of "
-                "these layers, or of one of them, say (a call that was replaced, or a "
-                "class with the name of one of Keras), so they were made of the graph: "
-                f"{_named(self.contradicted, self.layers)}. Pass verify=False to open "
-                "them as their configs say."
+                "these layers, or of some of them (a call was replaced, or a class "
+                "only has the name of a Keras class), so they were rebuilt from the "
+                f"graph: {_named(self.contradicted, self.layers)}. Pass verify=False "
+                "to open them as their configs say."
             )
         yield (
-            "They train with the dropout, the losses and the regularizers that these "
-            "have. Random numbers are drawn in training only; in inference, they are "
-            "their mean."
+            "They train with the recorded dropout, losses and regularizers. Random "
+            "numbers are only drawn in training; in inference, their mean is used."
         )
         if self.trained_otherwise:
             yield (
@@ -72,11 +70,11 @@ class ReconstructionSummary:
             )
         if self.unused:
             unused = ", ".join(self.unused)
-            yield f"Left out, since no inference function reads them: {unused}."
+            yield f"Left out, because no inference function reads them: {unused}."
         if self.copied:
             yield (
-                "Copied, since several of these layers shared them; each copy trains "
-                f"by itself now: {', '.join(self.copied)}."
+                "Copied, because several of these layers shared them; each copy now "
+                f"trains by itself: {', '.join(self.copied)}."
             )
         if self.depth > limits.STEPS_IN_MODEL:
             yield (
@@ -100,10 +98,7 @@ def _named(paths: Sequence[str], class_names: Mapping[str, str] | None = None) -
 def summary(
     report: Report, traced: TracedFunctions | None, namesakes: Container[str] = ()
 ) -> ReconstructionSummary:
-    """Return the summary of the layers of a file that were rebuilt.
-
-    `namesakes` are classes that are not Keras's in this file, though their names are.
-    """
+    """Return the summary of the rebuilt layers of a file."""
     rebuilt = report.reconstructions
     if traced is None or not rebuilt:
         return ReconstructionSummary()
@@ -115,9 +110,7 @@ def summary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
         contradicted=tuple(p for p, r in rebuilt.items() if r.class_name in namesakes),
         unused=tuple(names[n].name for n in variables if n not in {*count, *read}),
-        copied=tuple(
-            names[n].name for n, times in count.items() if times > 1 and n in names
-        ),
+        copied=tuple(names[n].name for n in count if count[n] > 1 and n in names),
         depth=max(layer.steps for layer in rebuilt.values()),
         texts=tuple(text for layer in rebuilt.values() for text in layer.texts),
         trained_otherwise=tuple(p for p, layer in rebuilt.items() if layer.is_less),

@@ -100,7 +100,6 @@ def is_known(kind: str, name: str) -> bool:
 
 
 def _function_name(written: Any) -> str | None:
-    """Return the name of the function that a config stands for, or None."""
     if isinstance(written, dict) and written.get("class_name") == "function":
         written = written.get("config")
     return written if isinstance(written, str) else None
@@ -131,10 +130,7 @@ def keras_objective(module: str, written: Any) -> str | Config:
 
 
 def without_outer_list(written: Any) -> Any:
-    """Return metrics without the list that 2.x puts around those of one output.
-
-    One metric, which was not in a list, is in one.
-    """
+    """Return metrics without the list that 2.x puts around those of one output."""
     if isinstance(written, str) or is_config(written):
         return [written]
     if isinstance(written, list | tuple) and len(written) == 1:
@@ -260,18 +256,13 @@ def is_config(nest: Nest) -> bool:
 
 
 def unknown(kind: str, value: str | Config) -> str | None:
-    """Return the name of an object that neither Keras nor the user knows, or None.
-
-    `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
-    """
+    """Return the name of a loss or metric (`kind`) that nobody knows, or None."""
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
         return None if module is None or classes.is_in(module, name) else name
-    if keras_names.registered(value) is not None or (
-        kind == "metrics" and value in CHOSEN_BY_COMPILE
-    ):
-        return None
-    return None if is_known(kind, value) else value
+    is_chosen = kind == "metrics" and value in CHOSEN_BY_COMPILE
+    is_own = keras_names.registered(value) is not None
+    return None if is_own or is_chosen or is_known(kind, value) else value
 
 
 def missing(training: Training | None) -> list[str]:

@@ -121,10 +121,7 @@ def _rate(found: Mapping[str, Output], nodes: Mapping[str, Node]) -> float | Non
 def _constant(
     node: Node | None, nodes: Mapping[str, Node], depth: int = 0
 ) -> float | None:
-    """Return the number that a node is, or None.
-
-    TensorFlow 1 computes a rate from a placeholder that has a default.
-    """
+    """Return the number of a node (of a placeholder: its default), or None."""
     if node is None or depth > limits.RATE_OPS:
         return None
     if node.op == "Const" and np.size(node.attributes["value"]) == 1:

@@ -35,8 +35,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.programs import idioms, texts
-from keras_policies.legacy.programs.array_ops import LISTS, MEANS
+from keras_policies.legacy.programs import idioms, own_ops
 
 ALL_OUTPUTS = range(2**31 - 1)  # of a function
 HALVES = "float16", "bfloat16"
@@ -66,21 +65,17 @@ class OutOfRangeError(ValueError):
 
 
 class Call(NamedTuple):
-    """A call of a function inside another one, which is often that of a layer."""
+    """A call of a function inside another one, which often belongs to a layer."""
 
     scope: str  # of the node that calls, "model/dense"
     outputs: Sequence[Any]
 
 
 class Interpreter:
-    """Runs the functions of a file.
+    """Runs the functions of a file, in float32 for float16 and bfloat16 if `is_wide`.
 
     `dropouts` has the scopes in which the last run would have dropped numbers, and
-    `calls` the calls of functions inside it.
-
-    Args:
-        is_wide: computes in float32 what the file computes in float16 or bfloat16.
-        keeps_calls: whether `calls` is filled. It holds all their outputs.
+    `calls` the calls of functions inside it, with their outputs, if `keeps_calls`.
     """
 
     def __init__(
@@ -93,36 +88,30 @@ class Interpreter:
         self.traced, self.is_wide = traced, is_wide
         self.keeps_calls = keeps_calls
         self.calls: list[Call] = []
-        self._variables: dict[int, Array] = {}
+        self._read = functools.cache(
+            lambda number: self._widened(traced.variables[number].read())
+        )
         self.dropouts: list[str] = []
         self._functions = functools.cache(
             lambda name: idioms.without(idioms.function(traced, name))
         )
-        self._order = functools.cache(_order)
+        self._order = functools.cache(
+            lambda name, ends: _order(self._functions(name), ends)
+        )
 
     def run(
         self, trace: ConcreteFunction, inputs: Sequence[Array], count: int | None = None
     ) -> list[Array]:
         """Return the outputs of a trace for the tensors in its inputs, flat.
 
-        Only the first `count` are computed; those behind them may be losses.
-
-        Raises:
-            NotInterpretedError: if an op has no counterpart.
-            OutOfRangeError: if an input is too large for a table.
-            ValueError: if an op does not take what it gets: inputs do not fit.
-            LimitError: if it costs more than the budget allows.
+        Only the first `count` are computed; those behind them may be losses. Raises
+        ValueError if the inputs do not fit an op; its subclasses say more.
         """
         self.calls, self.dropouts = [], []
         captured = [self._captured(number) for number in trace.captures]
         arguments = [self._widened(value) for value in inputs]
-        return self._function(
-            trace.function,
-            [*arguments, *captured],
-            "",
-            0,
-            range(count) if count else ALL_OUTPUTS,
-        )[:count]
+        needed, every = range(count) if count else ALL_OUTPUTS, [*arguments, *captured]
+        return self._function(trace.function, every, "", 0, needed)[:count]
 
     def _captured(self, number: int) -> Value:
         if number in self.traced.constants:
@@ -152,13 +141,11 @@ class Interpreter:
         function = self._functions(name)
         if len(function.arguments) != len(arguments):
             raise NotInterpretedError(f"{name}: called with {len(arguments)} arguments")
-        results: dict[str, Any] = {
-            argument: [value]
-            for argument, value in zip(function.arguments, arguments, strict=True)
-        }
+        pairs = zip(function.arguments, arguments, strict=True)
+        results: dict[str, Any] = {argument: [value] for argument, value in pairs}
         charged: dict[str, float] = {}  # bytes charged for the outputs of a node
         ends = frozenset(i for i in range(len(function.outputs)) if i in needed)
-        order = self._order(_ById(function), ends)
+        order = self._order(name, ends)
         budget.work(budget.NODE * (1 + len(order)))
         for node, unused, positions in order:
             before = budget.memory_left()
@@ -202,15 +189,17 @@ class Interpreter:
         if node.op in CONDITIONS + CASES:
             return call(branch(node, inputs[0]), inputs[1:])
         if node.op in LOOPS:
-            return _loop(node, inputs, call)
-        if node.op in LISTS:
-            return LISTS[node.op](node.attributes, *inputs)
+            while np.all(call(node.attributes.get("cond"), inputs)[0]):
+                inputs = call(node.attributes.get("body"), inputs)
+            return inputs
+        if node.op in own_ops.LISTS:
+            return own_ops.LISTS[node.op](node.attributes, *inputs)
         if node.op == idioms.DROPOUT and node.attributes["rate"]:
             self.dropouts.append(within)
-        if node.op in texts.TABLE_OPS:
+        if node.op in own_ops.TABLES:
             table = self._table(inputs[0])
             budget.work(budget.ITEM * len(table.keys))
-            return [texts.TABLE_OPS[node.op](table, *map(np.asarray, inputs[1:]))]
+            return [own_ops.TABLES[node.op](table, *map(np.asarray, inputs[1:]))]
         if node.op in OF_VARIABLES:
             inputs = [self._variable(inputs[0]), *inputs[1:]]
         if self.is_wide:
@@ -219,7 +208,6 @@ class Interpreter:
         return _evaluated(node, inputs)
 
     def _table(self, value: Value) -> Table:
-        """Return the content of a lookup table."""
         is_table = isinstance(value, Resource)
         table = self.traced.tables.get(value.number) if is_table else None
         if table is None:
@@ -228,39 +216,21 @@ class Interpreter:
         return table
 
     def _variable(self, value: Value) -> Array:
-        """Return the value of a variable."""
         if not isinstance(value, Resource):
             return np.asarray(value)
-        number = value.number
-        if number not in self.traced.variables:
+        if value.number not in self.traced.variables:
             raise NotInterpretedError("it reads a lookup table")
-        if number not in self._variables:
-            read = self.traced.variables[number].read()
-            self._variables[number] = self._widened(read)
-        return self._variables[number]
-
-
-class _ById:
-    """A function, hashed by its identity: its nodes are in a dict."""
-
-    def __init__(self, function: Function) -> None:
-        self.function = function
-
-    def __hash__(self) -> int:
-        return id(self.function)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.function is other.function
+        array: Array = self._read(value.number)
+        return array
 
 
 def _order(
-    by_id: _ById, ends: Container[int]
+    function: Function, ends: Container[int]
 ) -> list[tuple[Node, list[str], frozenset[int]]]:
     """Return the nodes that some outputs of a function need, in topological order.
 
     Each comes with the nodes that it is the last to use, and its own outputs in use.
     """
-    function = by_id.function
     outputs = [output for i, output in enumerate(function.outputs) if i in ends]
     used: dict[str, set[int]] = collections.defaultdict(set)
     for output in outputs:
@@ -276,7 +246,6 @@ def _order(
 
 
 def _value(function: Function, results: Mapping[str, Any], output: Output) -> Any:
-    """Return the value of an output of a node."""
     outputs, position = results[output.node], output.position
     node = function.nodes.get(output.node)
     if node is not None and node.op in table.NODES:
@@ -289,17 +258,16 @@ def _value(function: Function, results: Mapping[str, Any], output: Output) -> An
 
 
 def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
-    """Evaluate a node on arrays."""
     if any(isinstance(value, Resource) for value in inputs):
         raise NotInterpretedError(f"{node.name!r} ({node.op}) reads a lookup table")
     op = node.op
     if op in TABLES:
         _check_indices(*TABLES[op](*inputs))
-    result: Any = texts.evaluated(op, node.attributes, inputs)
+    result: Any = own_ops.on_texts(op, node.attributes, inputs)
     if result is not None:
         return [result]
-    if op in MEANS:
-        return [MEANS[op](node.attributes, *inputs)]
+    if op in own_ops.MEANS:
+        return [own_ops.MEANS[op](node.attributes, *inputs)]
     if op not in table.NODES:
         raise NotInterpretedError(f"the op {op!r} has no counterpart")
     try:
@@ -312,23 +280,20 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
 
 
 def _check_indices(indices: Array, lengths: Any) -> None:
-    """Raise an error if an index is not below the length of its axis."""
     if np.size(indices) and not np.all((indices >= 0) & (indices < np.array(lengths))):
         raise OutOfRangeError(int(np.min(lengths)))
 
 
-def _gathered(rows: Array, indices: Array, axis: Any = 0, *_: Any) -> tuple[Any, Any]:
-    return indices, np.shape(rows)[int(axis)]
-
-
-def _gathered_items(rows: Array, indices: Array) -> tuple[Any, Any]:
-    return indices, np.shape(rows)[: np.shape(indices)[-1]]
-
-
 # Op that gathers or scatters -> its indices, and the lengths that bound them.
 TABLES: Mapping[str, Callable[..., tuple[Any, Any]]] = {
-    **dict.fromkeys(("Gather", "GatherV2", "ResourceGather"), _gathered),
-    **dict.fromkeys(("GatherNd", "ResourceGatherNd"), _gathered_items),
+    **dict.fromkeys(
+        ("Gather", "GatherV2", "ResourceGather"),
+        lambda rows, indices, axis=0, *_: (indices, np.shape(rows)[int(axis)]),
+    ),
+    **dict.fromkeys(
+        ("GatherNd", "ResourceGatherNd"),
+        lambda rows, indices: (indices, np.shape(rows)[: np.shape(indices)[-1]]),
+    ),
     "_CTCLoss": lambda logits, labels, *_: (labels, np.shape(logits)[-1] - 1),
     "ScatterNd": lambda indices, _, shape: (indices, shape[: np.shape(indices)[-1]]),
     **dict.fromkeys(
@@ -336,11 +301,3 @@ TABLES: Mapping[str, Callable[..., tuple[Any, Any]]] = {
         lambda data, indices, count: (np.maximum(indices, 0), count),
     ),
 }
-
-
-def _loop(
-    node: Node, values: Sequence[Any], call: Callable[[object, Sequence[Any]], Any]
-) -> Sequence[Any]:
-    while np.all(call(node.attributes.get("cond"), values)[0]):
-        values = call(node.attributes.get("body"), values)
-    return values

@@ -3,12 +3,11 @@
 Layers are found by the names that lead to them and by the variables that they hold.
 """
 
-import collections
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, trees
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.traced_functions import (
@@ -20,25 +19,14 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.plan.graph import Arguments
 from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.report import Arguments
 
 
 def by_name(traced: TracedFunctions, number: int) -> dict[str, int]:
     """Return the layers of a Sequential or Functional model."""
     children = traced.layers[number].children.values()
     return {traced.layers[n].name: n for n in children if n in traced.layers}
-
-
-def pop_layer(
-    traced: TracedFunctions, children: dict[str, int], layer: Config
-) -> int | None:
-    """Pop the number of a layer; one without a config is found by its class."""
-    name, class_name = configs.name_of(layer), layer.get("class_name")
-    if name not in children:
-        classes = ((n, traced.layers[i].class_name) for n, i in children.items())
-        name = next((n for n, its_class in classes if its_class == class_name), "")
-    return children.pop(name, None)
 
 
 def variables(
@@ -68,28 +56,21 @@ def variables(
 def vocabularies(
     traced: TracedFunctions, by_path: Mapping[str, Vocabulary]
 ) -> dict[int, Vocabulary]:
-    """Return the vocabularies of lookup layers by the layers' numbers."""
-    return {_number(traced, path): vocabulary for path, vocabulary in by_path.items()}
-
-
-def _number(traced: TracedFunctions, path: str) -> int:
-    """Return the number of the layer at a path of names and attributes, or -1."""
-    number, rest = 0, path
-    while rest and number in traced.layers:
-        children = by_name(traced, number) | dict(traced.layers[number].children)
-        edges = [
-            edge for edge in children if edge and f"{rest}/".startswith(f"{edge}/")
-        ]
-        edge = max(edges, key=len, default=rest)
-        number, rest = children.get(edge, -1), rest[len(edge) :].lstrip("/")
-    return number
+    """Return vocabularies by number of the layer; a path has names and attributes."""
+    by_number = {}
+    for path, vocabulary in by_path.items():
+        number, rest = 0, path
+        while rest and number in traced.layers:
+            children = by_name(traced, number) | dict(traced.layers[number].children)
+            edges = [e for e in children if e and f"{rest}/".startswith(f"{e}/")]
+            edge = max(edges, key=len, default=rest)
+            number, rest = children.get(edge, -1), rest[len(edge) :].lstrip("/")
+        by_number[number] = vocabulary
+    return by_number
 
 
 def reads_in_training(layer: TracedLayer) -> frozenset[int]:
-    """Return the variables that a layer reads in training.
-
-    BatchNormalization takes the statistics of the batch instead of the moving ones.
-    """
+    """Return the variables that a layer reads in training: no moving averages."""
     is_normalization = layer.class_name == "BatchNormalization"
     return frozenset(layer.trainable if is_normalization else layer.variables)
 
@@ -100,12 +81,10 @@ class Layers:
     def __init__(self, traced: TracedFunctions) -> None:
         self.traced = traced
         self._names = {layer.name for layer in traced.layers.values()}
-        self._numbers = collections.defaultdict[tuple[frozenset[int], str], list[int]](
-            list
-        )
+        self._numbers: dict[tuple[frozenset[int], str], list[int]] = {}
         for number, layer in traced.layers.items():
             for read in {frozenset(layer.variables), reads_in_training(layer)}:
-                numbers = self._numbers[read, layer.name]
+                numbers = self._numbers.setdefault((read, layer.name), [])
                 if len(numbers) < limits.NAMESAKES:
                     numbers.append(number)
 
@@ -125,12 +104,9 @@ class Layers:
         calls = (re.match(r"__inference_(.+)_layer_call_", name) for name in functions)
         called = self._names.intersection(call[1] for call in calls if call)
         names = _names(scope.rpartition("/")[2])
-        matches = (
-            self._numbers.get((variables, name), ())
-            for name in names
-            if not called or name in called
-        )
-        return [number for numbers in matches for number in numbers][: limits.NAMESAKES]
+        fitting = (name for name in names if not called or name in called)
+        matches = (self._numbers.get((variables, name), ()) for name in fitting)
+        return [*itertools.chain(*matches)][: limits.NAMESAKES]
 
 
 def _names(last: str) -> Iterable[str]:
@@ -139,7 +115,7 @@ def _names(last: str) -> Iterable[str]:
 
 
 def specs(nest: Nest) -> list[TensorSpec]:
-    """Return the specs in a nest, those of dicts in the order of sorted keys."""
+    """Return the specs in a nest; dicts are flattened by sorted keys."""
     return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, TensorSpec)]
 
 
@@ -172,16 +148,13 @@ def unflatten(nest: Nest, values: Iterator[Any]) -> Nest:
 
 def is_tensors(nest: Nest) -> bool:
     """Return whether a nest consists of values, at least one of them."""
-    ends = trees.leaves(nest, is_leaf=lambda part: not part)  # an empty list, too
+    ends = trees.leaves(nest, is_leaf=lambda part: not part)  # also an empty list
     tensors = ir.Argument | ir.VariableRef | ir.StepOutput | ir.Constant
     return all(isinstance(end, tensors) for end in ends)
 
 
 def names(inputs: Nest) -> list[str]:
-    """Return the names of positional arguments, "" for an argument without one.
-
-    The spec of a tensor in a nest is named `states/0`, from 2.5 on `states_0`.
-    """
+    """Return the names of positional arguments: `states` for `states/0`."""
     args, _ = inputs
     return [_name(argument) for argument in args]
 
@@ -207,7 +180,8 @@ def for_inference(
     if called is None:
         called = Arguments(min(by_count.keys() - {0}, default=0), 0)
     tensors, first = called
-    masked = [t for t in by_count.get(tensors + 1, ()) if takes_mask(t)]
+    more = by_count.get(tensors + 1, ()) if tensors else ()
+    masked = [trace for trace in more if specs(trace.inputs)[-1].name == "mask"]
     taken = by_count.get(tensors) or masked
     alike = [trace for trace in taken if _first(trace) == first]
     budget.work(budget.ITEM * len(taken) * len(traces))
@@ -240,17 +214,8 @@ def _first(trace: ConcreteFunction) -> int | list[str]:
     return sorted(first) if isinstance(first, dict) else len(specs(first))
 
 
-def takes_mask(trace: ConcreteFunction) -> bool:
-    """Return whether the last tensor that a trace takes is a mask."""
-    tensors = specs(trace.inputs)
-    return len(tensors) > 1 and tensors[-1].name == "mask"
-
-
 def general_specs(traces: Sequence[ConcreteFunction]) -> list[TensorSpec]:
-    """Return the specs of traces, with None for each size that differs.
-
-    If a rank differs or is unknown, return the specs of the first trace.
-    """
+    """Return the specs of traces, None for each size that differs; ranks must agree."""
     all_specs = [specs(trace.inputs) for trace in traces]
     first, general = all_specs[0], []
     for same in zip(*all_specs, strict=True):

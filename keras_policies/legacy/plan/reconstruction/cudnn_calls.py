@@ -21,11 +21,7 @@ from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Lo
 
 OPS = "CudnnRNN", "CudnnRNNV2"
 # The attributes that Keras passes; an op with other values is not one of its layers.
-SETTINGS = {
-    "direction": "unidirectional",
-    "dropout": 0.0,
-    "input_mode": "linear_input",
-}
+SETTINGS = {"direction": "unidirectional", "dropout": 0.0, "input_mode": "linear_input"}
 # Mode -> the layer, its states, the order of its gates in cuDNN, its settings.
 MODES = {
     "lstm": ("LSTM", 2, [0, 1, 2, 3], {}),

@@ -90,6 +90,13 @@ class Uses:
     reads: Mapping[ir.Value, Read]  # the values that are a variable
     of: Mapping[int, Sequence[Use]]  # the uses of each variable
 
+    def only_user(self, number: int) -> tuple[int, ir.OpStep | None]:
+        """Return the one op that takes the output of a step, or `(OUTPUT, None)`."""
+        users = self.users[ir.StepOutput(number)]
+        user = users[0] if len(users) == 1 else OUTPUT
+        step = None if user == OUTPUT else self.steps[user]
+        return (user, step) if isinstance(step, ir.OpStep) else (OUTPUT, None)
+
 
 def chains(owner: Owner, steps: Sequence[ir.Step], outputs: ir.Nest) -> Uses:
     """Return the def-use chains of the steps of a layer with these outputs."""
@@ -127,7 +134,7 @@ def _same_variable(
         return None
     if owner.is_cast(step):
         return Read(read.variable, read.shape, is_cast=True)
-    if step.op == "ExpandDims" and is_zero(step.inputs[1]):
+    if step.op == "ExpandDims" and ir.items(step.inputs[1]) == [0]:
         return Read(read.variable, (1, *read.shape), read.is_cast)
     return read if _changes_nothing(step, read.shape) else None
 
@@ -138,12 +145,6 @@ def dtype_of(read: Read, owner: Owner) -> Any:
     same = policies.dtypes_of(owner.dtype)[1] == dtype
     follows = same if owner.mixed is None else read.is_cast
     return owner.dtype if follows else dtype
-
-
-def is_zero(value: ir.Value) -> bool:
-    """Return whether a value is the constant 0."""
-    array = ir.constant(value)
-    return array is not None and array.ndim == 0 and array == 0
 
 
 def _changes_nothing(step: ir.OpStep, shape: tuple[int, ...]) -> bool:

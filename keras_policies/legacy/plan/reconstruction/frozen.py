@@ -27,9 +27,7 @@ from keras_policies.legacy.plan.reconstruction.layer_rules import ADDITIONS, lay
 class Frozen:
     """The variables of a model, and its constants that are weights.
 
-    Args:
-        traced: all functions of a file. Constants stay as they are if it has
-            variables, or Keras metadata.
+    Constants stay as they are if the file has variables, or Keras metadata.
     """
 
     def __init__(self, traced: TracedFunctions) -> None:
@@ -64,13 +62,9 @@ class Frozen:
         key = name, position, array.tobytes()
         if key not in self._numbers:
             self._numbers[key] = number = -1 - len(self._numbers)
-            self.variables[number] = LegacyWeight(
-                "",
-                name.rpartition("/")[0] or name,
-                array.shape,
-                array.dtype,
-                array.copy,
-            )
+            scope = name.rpartition("/")[0] or name
+            weight = LegacyWeight("", scope, array.shape, array.dtype, array.copy)
+            self.variables[number] = weight
         return ir.VariableRef(self._numbers[key])
 
     def loop_inputs(

@@ -11,6 +11,7 @@ Any other difference is left out, and named.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from keras_policies.legacy.base import trees, walks
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
@@ -46,16 +47,14 @@ def trained(
     first: ir.Followed,
     follow: Callable[[ConcreteFunction], ir.Followed],
 ) -> tuple[ConcreteFunction, ir.Followed, bool]:
-    """Return the trace that a layer is rebuilt from, and its steps and outputs.
-
-    The third is whether something that the layer did in training is not converted.
-    """
+    """Return the trace to rebuild from, its steps, and whether training did more."""
     other_trace = twin(layer, trace)
     if other_trace is None:
         return trace, first, False
     bodies = _bodies(traced, other_trace.function)
     ops = {node.op for body in bodies for node in body.values()}
-    moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
+    holds_statistics = not {*ir.variables_in(first[0])} <= {*layer.trainable}
+    moves = bool(ops & ASSIGNMENTS) and holds_statistics
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
@@ -123,48 +122,26 @@ def _functions(node: Node) -> Sequence[str]:
     return branches(node) if node.op in CONDITIONS + CASES else ()
 
 
-def _holds_statistics(layer: TracedLayer, first: ir.Followed) -> bool:
-    """Return whether ops read a variable of a layer that is not trained."""
-    values = [value for step in first[0] for value in ir.inputs_of(step)]
-    variables = {
-        value.variable for value in values if isinstance(value, ir.VariableRef)
-    }
-    return not variables <= {*layer.trainable}
-
-
 def _alike(first: ir.Followed, other: ir.Followed) -> bool:
     """Return whether two functions have the same outputs but for dropout and noise."""
     (steps, outputs), (others, other_outputs) = first, other
     pairs = zip(outputs, other_outputs, strict=False)
     before: dict[tuple[ir.Value, ir.Value], Iterable[tuple[ir.Value, ir.Value]]] = {}
     for pair in walks.reachable(pairs, before.__getitem__):
-        value, other_value = pair[0], _undisturbed(pair[1], others)
-        before[pair] = ()
-        if not (
-            isinstance(value, ir.StepOutput) and isinstance(other_value, ir.StepOutput)
-        ):
-            if not ir.same(value, other_value):
-                return False
-            continue
-        step, other_step = steps[value.step], others[other_value.step]
-        if value.position != other_value.position or not _same_operation(
-            step, other_step
-        ):
+        what, taken = _made_by(pair[0], steps)
+        other_what, other_taken = _made_by(_undisturbed(pair[1], others), others)
+        if len(taken) != len(other_taken) or not ir.same(what, other_what):
             return False
-        before[pair] = zip(ir.inputs_of(step), ir.inputs_of(other_step), strict=True)
+        before[pair] = zip(taken, other_taken, strict=True)
     return True
 
 
-def _same_operation(step: ir.Step, other: ir.Step) -> bool:
-    if len(ir.inputs_of(step)) != len(ir.inputs_of(other)):
-        return False
-    if isinstance(step, ir.OpStep) and isinstance(other, ir.OpStep):
-        return step.op == other.op and ir.same(step.attributes, other.attributes)
-    return (
-        isinstance(step, ir.CallStep)
-        and isinstance(other, ir.CallStep)
-        and step.spec is other.spec
-    )
+def _made_by(value: ir.Value, steps: Sequence[ir.Step]) -> tuple[Any, list[ir.Value]]:
+    """Return what makes a value, in a form that can be compared, and its inputs."""
+    if not isinstance(value, ir.StepOutput):
+        return value, []
+    step = steps[value.step]
+    return [ir.operation(step), value.position], ir.inputs_of(step)
 
 
 def _undisturbed(value: ir.Value, steps: Sequence[ir.Step]) -> ir.Value:

@@ -13,6 +13,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.programs import Argument as Argument
 from keras_policies.legacy.base.programs import StepOutput as StepOutput
+from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.base.weights import Array
 
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
@@ -60,7 +61,7 @@ class UnstackedTensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mapped:
-    """What a round of a loop makes, a tensor with that of each round along an axis."""
+    """A value in a round of a loop; `tensor` stacks those of all rounds."""
 
     tensor: "Value"
     shape: tuple[int | None, ...]  # of one round
@@ -142,7 +143,7 @@ def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
 
 
 def values_in(nest: Nest) -> list[Value]:
-    """Return the values in a nest, those of dicts in the order of sorted keys."""
+    """Return the values in a nest; dicts are flattened by sorted keys."""
     return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, Value)]
 
 
@@ -153,10 +154,34 @@ def inputs_of(step: Step) -> list[Value]:
     return values_in([step.argument, dict(step.kwargs)])
 
 
+def variables_in(steps: Sequence[Step]) -> list[int]:
+    """Return the numbers of the variables that some steps take, once each."""
+    values = (value for step in steps for value in inputs_of(step))
+    return [*dict.fromkeys(v.variable for v in values if isinstance(v, VariableRef))]
+
+
 def op_of(value: Value, steps: Sequence[Step]) -> OpStep | None:
     """Return the op that makes a value, or None."""
     step = steps[value.step] if isinstance(value, StepOutput) else None
     return step if isinstance(step, OpStep) else None
+
+
+def shape_of(
+    value: Value, steps: Sequence[Step], specs: Sequence[TensorSpec]
+) -> Sequence[int | None] | None:
+    """Return the shape of a tensor; None if it is neither recorded nor known."""
+    if isinstance(value, Argument):
+        return specs[value.number].shape
+    step = op_of(value, steps)
+    if step is None:
+        return None
+    if step.shape is not None or step.op not in ("Cast", "Transpose"):
+        return step.shape
+    sizes = shape_of(step.inputs[0], steps, specs)  # TensorFlow 1 recorded no shapes
+    if sizes is None or step.op == "Cast":
+        return sizes
+    order = constant(step.inputs[1])
+    return None if order is None else [sizes[int(axis)] for axis in order]
 
 
 def is_op(step: Step | None, op: str) -> TypeGuard[OpStep]:
@@ -180,15 +205,20 @@ def same(first: Any, second: Any) -> bool:
     return bool(_comparable(first) == _comparable(second))
 
 
+def operation(step: Step) -> Any:
+    """Return what a step does with its inputs, for `same`."""
+    return [step.op, step.attributes] if isinstance(step, OpStep) else id(step.spec)
+
+
 def _comparable(a: Any) -> Any:
     if isinstance(a, Constant):
         return Constant, _comparable(a.value)
     if isinstance(a, np.ndarray):
         return a.dtype, a.shape, a.tolist() if a.dtype == object else a.tobytes()
     if isinstance(a, OpStep):
-        return _comparable([a.op, a.inputs, a.attributes])
+        return _comparable([operation(a), a.inputs])
     if isinstance(a, CallStep):
-        return _comparable([id(a.spec), a.argument, a.kwargs])
+        return _comparable([operation(a), a.argument, a.kwargs])
     if isinstance(a, Mapping):
         return {key: _comparable(value) for key, value in a.items()}
     return [*map(_comparable, a)] if isinstance(a, list | tuple) else (type(a), a)

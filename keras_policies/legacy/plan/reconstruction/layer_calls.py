@@ -32,22 +32,18 @@ ValueOf = Callable[[Output], ir.Value]
 
 
 def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
-    """Return the call, and the position of each output in its results, or None.
-
-    `value` gives the value of an input.
-    """
+    """Return the call, and the position of each output in its results, or None."""
     spec, layer, added = matched.spec, matched.layer, losses(matched, graph)
     if _is_one_node(matched, graph):
         tensors = _tensors(graph.nodes[matched.nodes[0]].inputs, value)
-        arguments = _as_traced(layer, tensors) or _by_class(
-            matched, graph, value, tensors
-        )
+        arguments = _as_traced(layer, tensors)
+        arguments = arguments or _by_class(matched, graph, tensors)
         positions = {o: o.position for o in matched.outputs if o not in added}
     else:
         tensors = _tensors(matched.inputs, value)
-        is_attention = matched.layer.class_name == ATTENTION
-        guess = _by_scopes if is_attention else _by_class
-        arguments = guess(matched, graph, value, tensors)
+        arguments = _by_class(matched, graph, tensors)
+        if matched.layer.class_name == ATTENTION:
+            arguments = _by_scopes(matched, graph, value)
         positions = _positions(matched, graph)
     if spec.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == spec.tensors else None
@@ -64,10 +60,9 @@ def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
 
 def _is_computed_with(output: Output, graph: Subgraph) -> bool:
     """Return whether a node does more with an output than hand it on."""
-    consumers = (
-        name for name, one in graph.consumers.get(output.node, ()) if one == output
-    )
-    return any(name and graph.nodes[name].op not in PASSING for name in consumers)
+    pairs = graph.consumers.get(output.node, ())
+    names = (name for name, one in pairs if name and one == output)
+    return any(graph.nodes[name].op not in PASSING for name in names)
 
 
 def losses(matched: MatchedCall, graph: Subgraph) -> set[Output]:
@@ -80,15 +75,12 @@ def losses(matched: MatchedCall, graph: Subgraph) -> set[Output]:
 
 
 def _is_one_node(matched: MatchedCall, graph: Subgraph) -> bool:
-    """Return whether a call of a layer is that of its own function."""
+    """Return whether a call of a layer is one node that calls its function."""
     return len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
 
 
 def _tensors(inputs: Iterable[Output], value: ValueOf) -> list[ir.Value]:
-    """Return the tensors that a layer is called on, without those that it captured.
-
-    A lookup layer captured its table, and as a constant what it gives for other words.
-    """
+    """Return the tensors that a layer is called on, without those that it captured."""
     values = [value(output) for output in inputs]
     has_table = any(isinstance(item, ir.Resource) for item in values)
     of_table = ir.VariableRef | ir.Resource | ir.Constant
@@ -110,22 +102,18 @@ def _as_traced(layer: TracedLayer, tensors: Sequence[ir.Value]) -> Arguments | N
             if not concrete_functions.is_tensors(first):
                 continue
             named = dict(zip(names[1:], others, strict=False)) | dict(kwargs)
-            named = {
-                k: v for k, v in named.items() if k and concrete_functions.is_tensors(v)
-            }
-            return first, named
+            are_tensors = concrete_functions.is_tensors
+            return first, {k: v for k, v in named.items() if k and are_tensors(v)}
     return None
 
 
 def _by_class(
-    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[ir.Value]
+    matched: MatchedCall, graph: Subgraph, tensors: Sequence[ir.Value]
 ) -> Arguments | None:
     """Return the arguments of a call that was not traced alone, or None."""
     class_name = matched.layer.class_name
     if class_name == ATTENTION:
-        if len(tensors) == 2:
-            return tensors[0], {"value": tensors[1]}
-        return None
+        return (tensors[0], {"value": tensors[1]}) if len(tensors) == 2 else None
     if len(tensors) == 1:
         return tensors[0], {}
     if class_name in OF_LISTS:
@@ -139,7 +127,7 @@ def _by_class(
 
 
 def _by_scopes(
-    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[ir.Value]
+    matched: MatchedCall, graph: Subgraph, value: ValueOf
 ) -> Arguments | None:
     """Return the arguments of attention; each tensor's scope names its role.
 
@@ -166,7 +154,8 @@ def _by_scopes(
 
 def _positions(matched: MatchedCall, graph: Subgraph) -> dict[Output, int]:
     """Return the positions of outputs in the results of a layer, as far as known."""
-    if len(matched.outputs) == 1 and not _has_states(matched.layer):
+    config = matched.layer.config.get("config", matched.layer.config)
+    if len(matched.outputs) == 1 and not config.get("return_state"):
         return {matched.outputs[0]: 0}
     positions = {}
     for output in matched.outputs:
@@ -179,7 +168,3 @@ def _positions(matched: MatchedCall, graph: Subgraph) -> dict[Output, int]:
         if node.name == output.node and node.op in CALLS:
             positions[output] = max(0, output.position - 1)
     return positions
-
-
-def _has_states(layer: TracedLayer) -> bool:
-    return bool(layer.config.get("config", layer.config).get("return_state"))

@@ -42,9 +42,8 @@ def _dense(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
     names = "transpose_a", "transpose_b", "adj_x", "adj_y"
     if len(shape) != 2 or any(attributes.get(name) for name in names):
         return None
-    return LayerMatch(
-        "Dense", {"units": shape[1], "activation": None}, "kernel", shape[1]
-    )
+    config = {"units": shape[1], "activation": None}
+    return LayerMatch("Dense", config, "kernel", shape[1])
 
 
 def _convolution(
@@ -79,10 +78,8 @@ def conv1d(match: LayerMatch) -> LayerMatch:
     """Return the Conv1D that a Conv2D on an image of one row is."""
     if match.config["kernel_size"][0] != 1 or match.config["data_format"] == FIRST:
         return match
-    sizes = {key: match.config[key][1:] for key in SIZES}
-    return dataclasses.replace(
-        match, class_name="Conv1D", config={**match.config, **sizes}
-    )
+    config = {**match.config, **{key: match.config[key][1:] for key in SIZES}}
+    return dataclasses.replace(match, class_name="Conv1D", config=config)
 
 
 def dilated(match: LayerMatch, rates: list[int], zeros: list[int]) -> LayerMatch:

@@ -6,8 +6,9 @@
 Source: tensorflow/core/kernels/lookup_table_op.cc.
 """
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,7 @@ OTHER_WORDS = "[UNK]"  # stands for those that are not in a vocabulary
 
 
 class Tables:
-    """The lookup layers that replace the tables of a file.
-
-    Args:
-        traced: has the content of the tables.
-        keeps_texts: whether results that are texts are looked up; otherwise they are
-            the numbers that the texts belong to.
-    """
+    """The lookup layers of a file; texts that are not kept are their numbers."""
 
     def __init__(self, traced: TracedFunctions, *, keeps_texts: bool) -> None:
         self._traced, self._keeps_texts = traced, keeps_texts
@@ -49,12 +44,8 @@ class Tables:
     def look_up(
         self, node: Node, inputs: Sequence[ir.Value], steps: ir.Steps
     ) -> ir.Value | None:
-        """Add the steps of a look-up; return its value, None for any other node.
-
-        Raises:
-            LegacyModelError: if it uses a table whose content is not in the file.
-        """
-        emit = _Emitter(node, steps, self._spec_of)
+        """Add the steps of a look-up; return its value, None for any other node."""
+        emit = _Emitter(node, steps, self._specs)
         if node.op.startswith(SIZE):
             return ir.Constant(np.int64(len(self._table(inputs[0]).keys)))
         if node.op.startswith(FIND):
@@ -76,11 +67,6 @@ class Tables:
     def numbered(self, inputs: list[ir.Value]) -> list[ir.Value]:
         """Return the inputs of another op, texts as their positions if not kept."""
         return inputs if self._keeps_texts else [*map(_numbered, inputs)]
-
-    def _spec_of(self, name: str, class_name: str, config: Config) -> ir.LayerSpec:
-        """Return the layer of a config, the same one for an equal config."""
-        key = class_name, repr(config)
-        return self._specs.setdefault(key, ir.LayerSpec(name, class_name, config))
 
     def _table(self, value: ir.Value) -> Table:
         table = None
@@ -137,33 +123,27 @@ class Tables:
         if len(unique) < len(texts):
             position = {text: i for i, text in enumerate(unique)}
             numbers = emit.at(numbers, np.array([position[text] for text in texts]))
-        return emit.call(
-            STRINGS, _config(unique, num_oov_indices=0, invert=True), numbers
-        )
+        config = _config(unique, num_oov_indices=0, invert=True)
+        return emit.call(STRINGS, config, numbers)
 
 
+@dataclasses.dataclass(frozen=True)
 class _Emitter:
     """Adds the steps of one node."""
 
-    def __init__(
-        self,
-        node: Node,
-        steps: ir.Steps,
-        spec_of: Callable[[str, str, Config], ir.LayerSpec],
-    ) -> None:
-        self.node, self.steps, self._spec_of = node, steps, spec_of
+    node: Node
+    steps: ir.Steps
+    specs: dict[tuple[str, str], ir.LayerSpec]  # equal configs are one layer
 
     def op(self, op: str, *inputs: ir.Value) -> ir.StepOutput:
         return self.steps.op(self.node.name, op, *inputs)
 
     def call(self, class_name: str, config: Config, value: ir.Value) -> ir.StepOutput:
-        scopes = [
-            n for n in self.node.name.split("/")[:-1] if not n.startswith(OF_TABLES)
-        ]
-        name = scopes[-1] if scopes else NAMES[class_name]
-        return self.steps.add(
-            ir.CallStep(self._spec_of(name, class_name, config), value)
-        )
+        *scopes, _ = self.node.name.split("/")
+        named = (name for name in scopes[::-1] if not name.startswith(OF_TABLES))
+        spec = ir.LayerSpec(next(named, NAMES[class_name]), class_name, config)
+        spec = self.specs.setdefault((class_name, repr(config)), spec)
+        return self.steps.add(ir.CallStep(spec, value))
 
     def at(self, numbers: ir.Value, values: Array) -> ir.StepOutput:
         """Return the values at some positions."""
@@ -210,7 +190,7 @@ def _number(emit: _Emitter, table: Table, keys: ir.Value, other: Array) -> ir.Va
 
 
 def _follow(values: Array, other: Array) -> bool:
-    """Return whether values count up from that of unknown words, as in a layer."""
+    """Return whether values count up from the value of unknown words, as in layers."""
     if values.ndim != 1 or values.dtype.kind != "i":
         return False
     return np.array_equal(np.sort(values), other + np.arange(1, len(values) + 1))
@@ -236,22 +216,15 @@ def _compared(emit: _Emitter, left: ir.Value, right: ir.Value) -> ir.Value | Non
 
 
 def _masked(emit: _Emitter, *inputs: ir.Value) -> ir.Value | None:
-    """Return a look-up with a mask token.
-
-    It is recorded as SelectV2(words == mask, 0, StringLookup(words) + 1).
-    """
+    """Return a look-up with mask token: SelectV2(words == mask, 0, lookup + 1)."""
     is_mask, moved = (ir.op_of(inputs[i], emit.steps) for i in (0, 2))
     if not ir.is_op(is_mask, "Equal") or not ir.is_op(moved, "AddV2"):
         return None
     mask, lookup = (emit.lookup(step.inputs[0]) for step in (is_mask, moved))
     if mask is None or lookup is None or mask.argument != lookup.argument:
         return None
-    constants = [
-        ir.constant(inputs[1]),
-        ir.constant(is_mask.inputs[1]),
-        ir.constant(moved.inputs[1]),
-    ]
-    if constants != [0, 1, 1]:
+    constants = inputs[1], is_mask.inputs[1], moved.inputs[1]
+    if [*map(ir.constant, constants)] != [0, 1, 1]:
         return None
     (token,) = mask.spec.config["vocabulary"]
     config = {**lookup.spec.config, "mask_token": token}

@@ -10,6 +10,7 @@ the gradient of the loss. So that Keras keeps the loss in the model, the output 
 `where(loss == loss, output, output)`.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -43,11 +44,8 @@ def _added(steps: ir.Steps, outputs: ir.Nest, loss: ir.Value) -> ir.Nest:
     def op(op: str, *inputs: ir.Value, **attributes: object) -> ir.Value:
         return steps.op(f"loss_{op}", op, *inputs, **attributes)
 
-    flat = op(
-        "Reshape",
-        op("Cast", loss, DstT="float32"),
-        ir.Constant(np.array([-1], "int32")),
-    )
+    rows = ir.Constant(np.array([-1], "int32"))
+    flat = op("Reshape", op("Cast", loss, DstT="float32"), rows)
     total = op("Sum", flat, ir.Constant(np.array([0], "int32")), keep_dims=True)
     negative = op("StopGradient", op("Relu", op("Neg", total)))
     positive = op("AddV2", total, op("AddV2", negative, negative))
@@ -56,15 +54,9 @@ def _added(steps: ir.Steps, outputs: ir.Nest, loss: ir.Value) -> ir.Nest:
     added_loss = steps.add(ir.CallStep(spec, positive))
     total_loss = op("Reshape", added_loss, ir.Constant(np.zeros(0, "int32")))
     condition = op("Equal", total_loss, total_loss)
-    first: list[ir.Value] = []
-
-    def chosen(value: ir.Value) -> ir.Value:
-        if not first:
-            first.append(op("SelectV2", condition, value, value))
-            return first[0]
-        return value
-
-    return ir.mapped(chosen, outputs)
+    first, *others = ir.values_in(outputs)
+    values = iter([op("SelectV2", condition, first, first), *others])
+    return ir.mapped(lambda _: next(values), outputs)
 
 
 def is_supported(steps: Sequence[ir.Step], loss: ir.Value) -> bool:
@@ -96,19 +88,11 @@ class Regularizers:
 
     def __init__(self, traced: TracedFunctions) -> None:
         self._traced = traced
-        self._by_variable: dict[int, Config | None] = {}
+        self.stock = functools.cache(self._stock)
         self.traces: dict[int, list[ConcreteFunction]] = {}
         for trace in traced.regularizers:
             if len(trace.captures) == 1 and trace.captures[0] in traced.variables:
                 self.traces.setdefault(trace.captures[0], []).append(trace)
-
-    def stock(self, variable: int) -> Config | None:
-        """Return the config of the stock regularizer of a variable, or None."""
-        if variable not in self._by_variable:
-            traces = self.traces.get(variable, [])
-            regularizer = self._stock(variable, traces[0]) if len(traces) == 1 else None
-            self._by_variable[variable] = regularizer
-        return self._by_variable[variable]
 
     def others(self, variables: Sequence[int]) -> list[ConcreteFunction]:
         """Return the losses of some variables that no stock regularizer computes."""
@@ -119,14 +103,17 @@ class Regularizers:
             if self.stock(variable) is None
         ]
 
-    def _stock(self, variable: int, trace: ConcreteFunction) -> Config | None:
-        """Return the L1L2 whose losses equal those of a function, or None."""
+    def _stock(self, variable: int) -> Config | None:
+        """Return the L1L2 whose losses equal those of a variable, or None."""
+        traces = self.traces.get(variable, [])
+        if len(traces) != 1:
+            return None
         weight, random = self._traced.variables[variable], np.random.default_rng(SEED)
         shapes = [[min(size, most) for size in weight.shape] for most in PROBES]
         arrays = [random.standard_normal(s).astype(weight.dtype) for s in shapes]
         losses: list[float] = []
         with attempt(ValueError):
-            losses = [self._loss(variable, trace, array) for array in arrays]
+            losses = [self._loss(variable, traces[0], array) for array in arrays]
         if not losses:
             return None
         rows = np.array([[term(array) for term in TERMS.values()] for array in arrays])

@@ -56,7 +56,7 @@ class Subgraph:
         return (output for name in names for output in self.nodes[name].inputs)
 
     def is_op(self, output: Output, *ops: str) -> bool:
-        """Return whether an output is that of a node with one of some ops."""
+        """Return whether a node with one of these ops computes an output."""
         return output.node in self.nodes and self.nodes[output.node].op in ops
 
 
@@ -69,9 +69,8 @@ def reachable(function: Function, arguments: Sequence[ir.Value]) -> Subgraph:
         )
     nodes = walks.needed_nodes(function, function.outputs)
     named = zip(function.arguments, arguments, strict=True)
-    variable_of = {
-        name: v.variable for name, v in named if isinstance(v, ir.VariableRef)
-    }
+    reads = ((name, v) for name, v in named if isinstance(v, ir.VariableRef))
+    variable_of = {name: v.variable for name, v in reads}
     for name, node in nodes.items():
         if node.op in PASSING and node.op != "IdentityN" and node.inputs:
             variable = variable_of.get(node.inputs[0].node)
@@ -101,10 +100,7 @@ class MatchedCall:
 
 
 def scopes(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the scopes of a node with their last parts, the outermost first.
-
-    Those of `a/b/MatMul` are `("a", "a")` and `("a/b", "b")`.
-    """
+    """Yield scopes with their last parts: `(a, a)` and `(a/b, b)` of `a/b/MatMul`."""
     parts = name[: limits.SCOPE_CHARACTERS].split("/")[: limits.SCOPES]
     for end in range(1, len(parts)):
         yield "/".join(parts[:end]), parts[end - 1]
@@ -132,17 +128,15 @@ def matched_calls(
         members = [name for name in inside[scope] if name not in graph.variable_of]
         if used.intersection(members):
             continue
-        called = [
-            str(graph.nodes[name].attributes.get("f"))
-            for name in members
-            if graph.nodes[name].op in CALLS and name.count("/") == scope.count("/") + 1
-        ]
+        depth = scope.count("/") + 1
+        inner = (graph.nodes[name] for name in members if name.count("/") == depth)
+        called = [str(n.attributes.get("f")) for n in inner if n.op in CALLS]
         numbers = layers.named(scope, frozenset(reads[scope]), called)
         traced = layers.traced.layers
         within = {child for n in numbers for child in traced[n].children.values()}
         for number in numbers:
             spec, layer = spec_of(number), traced[number]
-            # The scope of a layer inside one of the same name is inside, too.
+            # A layer inside one of the same name has a scope inside its scope.
             is_inner = number in within and f"{scope}/{layer.name}" in inside
             if spec is None or is_inner:
                 continue
@@ -202,11 +196,8 @@ def _calls_in(
 
 def _reads(names: Iterable[str], graph: Subgraph) -> dict[int, int]:
     """Return how often nodes take each variable."""
-    inputs = (output.node for output in graph.inputs(names))
-    variable_of = graph.variable_of
-    return dict(
-        collections.Counter(variable_of[name] for name in inputs if name in variable_of)
-    )
+    of, inputs = graph.variable_of, (output.node for output in graph.inputs(names))
+    return dict(collections.Counter(of[name] for name in inputs if name in of))
 
 
 def _numbered(scope: str, name: str) -> tuple[str, int]:
@@ -224,30 +215,20 @@ def _call_of(
     scope: str,
 ) -> MatchedCall:
     inside = frozenset(members)
-    inputs = dict.fromkeys(
-        output
-        for output in graph.inputs(members)
-        if output.node not in inside | graph.variable_of.keys()
-        and not graph.is_op(output, "Const")
-    )
-    consumers = (
-        consumer for name in members for consumer in graph.consumers.get(name, ())
-    )
+    others = (o for o in graph.inputs(members) if not graph.is_op(o, "Const"))
+    ours = inside | graph.variable_of.keys()
+    inputs = dict.fromkeys(output for output in others if output.node not in ours)
+    consumers = (pair for name in members for pair in graph.consumers.get(name, ()))
     used = dict.fromkeys(output for name, output in consumers if name not in inside)
     return MatchedCall(spec, layer, scope, (*members,), (*inputs,), (*used,))
 
 
 def _connected(members: Sequence[str], graph: Subgraph) -> list[str]:
-    """Return the nodes that depend on variables, and those that lead to them.
-
-    The mask that an Embedding computes is neither.
-    """
+    """Return the nodes that depend on variables or lead to them, unlike a mask."""
     depend: set[str] = set()
     for name in members:  # in order
         inputs = {output.node for output in graph.inputs([name])}
-        if not inputs.isdisjoint(depend) or not graph.variable_of.keys().isdisjoint(
-            inputs
-        ):
+        if inputs & depend or inputs & graph.variable_of.keys():
             depend.add(name)
     for name in reversed(members):
         if name in depend:

@@ -11,16 +11,16 @@ traced functions on probes of all variables and of the input:
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     ConcreteFunction,
     Function,
-    Output,
     TracedFunctions,
     TracedLayer,
 )
@@ -41,12 +41,8 @@ ASSIGNMENTS = {
 ROLES = "gamma", "beta", "moving_mean", "moving_variance"
 
 
-class Formula(NamedTuple):
-    """The variables of a batch normalization, by role, and its two numbers."""
-
-    variables: Mapping[str, int]
-    epsilon: float
-    momentum: float
+# The variables of a batch normalization, by role, and its two numbers.
+Formula: TypeAlias = tuple[Mapping[str, int], Config]
 
 
 def batch_normalization(
@@ -62,17 +58,17 @@ def batch_normalization(
         formula = _formula(traced, layer, trace, in_training)
     if formula is None:
         return None
+    variables, numbers = formula
     config = {
         "name": name,
         "axis": -1,
-        "epsilon": float(f"{formula.epsilon:.3g}"),
-        "momentum": float(f"{formula.momentum:.4g}"),
-        "scale": "gamma" in formula.variables,
-        "center": "beta" in formula.variables,
+        **numbers,
+        "scale": "gamma" in variables,
+        "center": "beta" in variables,
         "trainable": bool(layer.trainable),
         "dtype": layer.config.get("dtype"),
     }
-    weights = tuple((role, n, None) for role, n in formula.variables.items())
+    weights = tuple((role, n, None) for role, n in variables.items())
     return ir.LayerSpec(name, "BatchNormalization", config, weights)
 
 
@@ -115,12 +111,12 @@ def _formula(
             if roles[role] in after
         ]
         if len(momenta) == 2 and _close(np.ptp(momenta) + 1, np.ones(())):
-            return Formula(roles, epsilon, float(np.mean(momenta)))
+            momentum = float(f"{np.mean(momenta):.4g}")
+            return roles, {"epsilon": float(f"{epsilon:.3g}"), "momentum": momentum}
     return None
 
 
 def _roles(trained: list[int], moved: list[int]) -> Iterator[dict[str, int]]:
-    """Yield the roles that the variables can have."""
     for scales in itertools.permutations(ROLES[:2], len(trained)):
         for statistics in itertools.permutations(ROLES[2:]):
             named = {**dict(zip(scales, trained, strict=True))}
@@ -135,7 +131,6 @@ def _normalized(x: Array, values: Mapping[str, Array], epsilon: float) -> Array:
 
 
 def _epsilon(x: Array, y: Array, values: Mapping[str, Array]) -> float | None:
-    """Return the epsilon with which a formula gives `y`, or None."""
     scaled = (x - values["moving_mean"]) * values.get("gamma", 1)
     with np.errstate(all="ignore"):
         squares = (scaled / (y - values.get("beta", 0))) ** 2
@@ -157,12 +152,18 @@ def _assigned(
     """Yield the variables that a trace assigns, with their values after it."""
     function, captures = _inner(traced, trace)
     captured = dict(zip(function.arguments[-len(captures) :], captures, strict=True))
-    for node in function.nodes.values():
-        if node.op in ASSIGNMENTS and node.inputs[0].node in captured:
-            sign, stays = ASSIGNMENTS[node.op]
-            number = captured[node.inputs[0].node]
-            value = _value(traced, function, captures, node.inputs[1], x)
-            yield number, stays * old[number] + sign * value
+    nodes = [
+        node
+        for node in function.nodes.values()
+        if node.op in ASSIGNMENTS and node.inputs[0].node in captured
+    ]
+    values = tuple(node.inputs[1] for node in nodes)
+    inside = dataclasses.replace(function, outputs=values)
+    traced = dataclasses.replace(traced, functions={**traced.functions, "": inside})
+    results = Interpreter(traced).run(ConcreteFunction("", (), (), captures), [x])
+    for node, value in zip(nodes, results, strict=True):
+        (sign, stays), number = ASSIGNMENTS[node.op], captured[node.inputs[0].node]
+        yield number, stays * old[number] + sign * value
 
 
 def _inner(
@@ -173,25 +174,8 @@ def _inner(
     calls = [node for node in function.nodes.values() if node.op in CALLS]
     if len(calls) != 1:
         return function, trace.captures
-    captured = dict(
-        zip(function.arguments[-len(trace.captures) :], trace.captures, strict=True)
-    )
+    names = function.arguments[-len(trace.captures) :]
+    captured = dict(zip(names, trace.captures, strict=True))
     inner = traced.functions[str(calls[0].attributes.get("f"))]
-    names = [output.node for output in calls[0].inputs]
-    return inner, tuple(captured[name] for name in names if name in captured)
-
-
-def _value(
-    traced: TracedFunctions,
-    function: Function,
-    captures: tuple[int, ...],
-    output: Output,
-    x: Array,
-) -> Array:
-    """Return a tensor inside a function."""
-    name = f"{function.name}/{output.node}"
-    inside = dataclasses.replace(function, name=name, outputs=(output,))
-    functions = {**traced.functions, name: inside}
-    traced = dataclasses.replace(traced, functions=functions)
-    (value,) = Interpreter(traced).run(ConcreteFunction(name, (), (), captures), [x])
-    return np.asarray(value)
+    inputs = (output.node for output in calls[0].inputs)
+    return inner, tuple(captured[name] for name in inputs if name in captured)

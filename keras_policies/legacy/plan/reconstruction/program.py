@@ -15,17 +15,11 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.programs import Program
-from keras_policies.legacy.base.traced_functions import (
-    ConcreteFunction,
-    TensorSpec,
-)
+from keras_policies.legacy.base.traced_functions import ConcreteFunction, TensorSpec
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
-from keras_policies.legacy.plan.reconstruction import (
-    concrete_functions,
-    ir,
-)
+from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
 from keras_policies.legacy.plan.report import Reconstruction, Report, joined
 
 # Returns the config of a layer in a program, and a report about it. It is given the
@@ -43,7 +37,9 @@ def converted(
     below = f"{program.path}/" if program.path else ""
     if program.is_layer:
         below = program.path.removesuffix(program.name)
-    reports = [Report(missing_ops=tuple(_missing_ops(program, below)))]
+    ops = [step for step in program.steps if isinstance(step, ir.OpStep)]
+    missing = [(op.op, f"{below}{op.name}") for op in ops if op.op not in table.NODES]
+    reports = [Report(missing_ops=tuple(missing))]
     for name, spec in layers_called(program.steps).items():
         layers[name], inner_report = convert(spec, below, name)
         reports.append(inner_report)
@@ -65,33 +61,6 @@ def converted(
     config |= {"layers": layers, "is_called": False, "runs": runs}
     program_config = configs.keras_object(None, "Program", config, configs.PROGRAM)
     return program_config, joined([report, *reports])
-
-
-def _missing_ops(program: Program, below: str) -> Iterator[tuple[str, str]]:
-    """Yield the ops that have no counterpart, with their paths."""
-    for step in program.steps:
-        if isinstance(step, ir.OpStep) and step.op not in table.NODES:
-            yield step.op, f"{below}{step.name}"
-
-
-def with_one_layer(
-    spec: ir.LayerSpec,
-    path: str,
-    tensor_spec: TensorSpec,
-    variables: Mapping[int, LegacyWeight],
-) -> Program:
-    """Return the program of a single stock layer."""
-    call = ir.CallStep(spec, ir.Argument(0), name=spec.name)
-    return Program(
-        name=spec.name,
-        path=path,
-        inputs=(tensor_spec,),
-        steps=(call,),
-        starts=ir.Argument(0),
-        ends=ir.StepOutput(0),
-        weights=layer_weights([call], variables),
-        is_layer=True,
-    )
 
 
 def _input_layer(spec: TensorSpec) -> Config:
@@ -125,7 +94,7 @@ def layers_called(steps: Sequence[ir.Step]) -> dict[str, ir.LayerSpec]:
 def with_unique_names(
     inputs: Sequence[TensorSpec], steps: Sequence[ir.Step], mixed: str | None
 ) -> tuple[tuple[TensorSpec, ...], tuple[ir.Step, ...]]:
-    """Return inputs and steps with a name of their own each, those of ops last.
+    """Return inputs and steps with unique names; ops get theirs last.
 
     Inputs of the dtype `mixed` are float32: the policy of the layer casts them.
     """
@@ -145,15 +114,11 @@ def with_unique_names(
         specs.append(TensorSpec(spec.shape, dtype, name))
     called = {id(s.spec): s.spec for s in steps if isinstance(s, ir.CallStep)}
     layers = {key: names.take(spec.name) for key, spec in called.items()}
-    new = (
-        dataclasses.replace(
-            step,
-            name=layers[id(step.spec)]
-            if isinstance(step, ir.CallStep)
-            else names.take(step.name),
-        )
-        for step in steps
-    )
+    new = []
+    for step in steps:
+        layer = step.spec if isinstance(step, ir.CallStep) else None
+        name = layers.get(id(layer)) or names.take(step.name)
+        new.append(dataclasses.replace(step, name=name))
     return tuple(specs), tuple(new)
 
 
@@ -161,17 +126,14 @@ def layer_weights(
     steps: Sequence[ir.Step], variables: Mapping[int, LegacyWeight]
 ) -> dict[str, tuple[LegacyWeight, ...]]:
     """Return the weights of the layers that some steps call, by the names of these."""
-    items = layers_called(steps).items()
-    return {name: tuple(_weights(spec, variables)) for name, spec in items}
 
+    def weight(path: str, number: int, shape: tuple[int, ...] | None) -> LegacyWeight:
+        one = variables[number]
+        shape = one.shape if shape is None else shape
+        return dataclasses.replace(one, path=path, shape=shape, number=number)
 
-def _weights(
-    spec: ir.LayerSpec, variables: Mapping[int, LegacyWeight]
-) -> Iterator[LegacyWeight]:
-    for path, number, shape in spec.weights:
-        weight = variables[number]
-        shape = weight.shape if shape is None else shape
-        yield dataclasses.replace(weight, path=path, shape=shape, number=number)
+    specs = layers_called(steps).items()
+    return {name: tuple(weight(*w) for w in spec.weights) for name, spec in specs}
 
 
 def output_texts(program: Program) -> Iterator[str]:
@@ -189,16 +151,14 @@ def nests(
 
     A model keeps the structure of both, a layer in it has lists.
     """
-    tensors = [
-        ir.Argument(i) for i in range(len(concrete_functions.specs(trace.inputs)))
-    ]
+    count = len(concrete_functions.specs(trace.inputs))
+    tensors = [*map(ir.Argument, range(count))]
     if not is_model:
         return tensors, [*outputs]
-    structure = concrete_functions.unflatten(trace.inputs, iter(tensors))
+    starts = inputs(concrete_functions.unflatten(trace.inputs, iter(tensors)), tensors)
     if not trace.inputs[0] and len(outputs) == 1:  # the only output of a signature
-        return inputs(structure, tensors), [*outputs]
-    ends = concrete_functions.unflatten(trace.outputs, iter(outputs))
-    return inputs(structure, tensors), ends
+        return starts, [*outputs]
+    return starts, concrete_functions.unflatten(trace.outputs, iter(outputs))
 
 
 def inputs(arguments: ir.Nest, values: Sequence[ir.Value]) -> ir.Nest:

@@ -3,7 +3,7 @@
 import collections
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints
@@ -13,13 +13,16 @@ from keras_policies.legacy.base.errors import (
     attempt,
     located,
 )
-from keras_policies.legacy.base.model import LegacyModel, Vocabulary
+from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.programs import Program
-from keras_policies.legacy.base.traced_functions import ConcreteFunction, TracedLayer
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
+    TracedFunctions,
+    TracedLayer,
+)
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
-from keras_policies.legacy.plan.graph import Arguments
-from keras_policies.legacy.plan.rebuilder import Rebuilder
+from keras_policies.legacy.plan.layers import traced_layer
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
@@ -36,39 +39,30 @@ from keras_policies.legacy.plan.reconstruction.frozen import Frozen
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing, refuse_resources
-from keras_policies.legacy.plan.report import Options, Reconstruction, Report
+from keras_policies.legacy.plan.report import (
+    Arguments,
+    Options,
+    Rebuilder,
+    Reconstruction,
+    Report,
+)
 
 FUNCTIONAL = "Functional"
 # Layers that consist of one op: following their steps loses nothing.
 OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
 Converted = tuple[Config, Report]
-# Returns the config of a layer; None if its class is missing and it cannot be rebuilt.
-# It is given the options, the rebuilder, the layer's number, and the path of the model
-# around it.
-Convert = Callable[[Config, Options, Rebuilder, int | None, str], Converted | None]
 
 
 class Reconstructor(Rebuilder):
-    """Converts the layers of a file whose classes are missing.
+    """Converts the layers of a file whose classes are missing."""
 
-    Args:
-        legacy: a file with `traced` functions.
-        options: of the conversion.
-        convert: converts any layer.
-    """
-
-    def __init__(self, legacy: LegacyModel, options: Options, convert: Convert) -> None:
-        traced = legacy.traced
-        if traced is None:
-            raise ValueError("a file without traced functions")
+    def __init__(self, traced: TracedFunctions, options: Options) -> None:
         self._options = options
-        self._convert = convert
         self._frozen = Frozen(traced)
         self.traced = dataclasses.replace(traced, variables=self._frozen.variables)
         self._layers, self._regularizers = Layers(traced), Regularizers(traced)
-        self._vocabularies = concrete_functions.vocabularies(
-            traced, legacy.vocabularies
-        )
+        learned = options.vocabularies
+        self.vocabularies = concrete_functions.vocabularies(traced, learned)
         self._limit = Limit(limits.NODES, "nodes in its traced functions")
         self._tables = Tables(traced, keeps_texts=options.keeps_texts)
         self._steps = Limit(limits.OPS, "ops in its traced functions")
@@ -78,46 +72,31 @@ class Reconstructor(Rebuilder):
         self._path = ""  # of the last one
         self._opened: set[int] = set()  # layers that are not called, but followed
 
-    def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
+    def inner(
+        self, number: int, layers: Sequence[Config]
+    ) -> Iterator[tuple[Config, int | None]]:
         children = concrete_functions.by_name(self.traced, number)
-        return [
-            concrete_functions.pop_layer(self.traced, children, layer)
-            if isinstance(layer, dict)
-            else None
-            for layer in layers
-        ]
+        for layer in layers:
+            child = self._popped(children, layer) if isinstance(layer, dict) else None
+            if child is None or configs.own_name(layer):
+                yield layer, child
+            else:
+                yield {**layer, "name": self.traced.layers[child].name}, child
 
-    def with_name(self, layer: Config, number: int | None) -> Config:
-        if number is None or configs.own_name(layer):
-            return layer
-        return {**layer, "name": self.traced.layers[number].name}
+    def _popped(self, children: dict[str, int], layer: Config) -> int | None:
+        """Pop the number of a layer; one without a config is found by its class."""
+        name, traced = configs.name_of(layer), self.traced.layers
+        if name not in children:
+            classes = ((each, traced[n].class_name) for each, n in children.items())
+            written = layer.get("class_name")
+            name = next((each for each, its in classes if its == written), "")
+        return children.pop(name, None)
 
     def called_on(self, number: int) -> list[tuple[int | None, ...]]:
-        every = [
-            concrete_functions.specs(t.inputs)
-            for t in self.traced.layers[number].traces
-        ]
+        traces = self.traced.layers[number].traces
+        every = [concrete_functions.specs(trace.inputs) for trace in traces]
         shapes = [specs[0].shape for specs in every if len(specs) == 1]
         return [shape for shape in shapes if shape is not None]
-
-    def variables(self, number: int) -> tuple[int, ...]:
-        return self.traced.layers[number].variables
-
-    def with_vocabulary(self, options: Options, number: int, path: str) -> Options:
-        learned = self._vocabularies.get(number)
-        if learned is None:
-            return options
-        vocabularies = {**options.vocabularies, path: learned}
-        return dataclasses.replace(options, vocabularies=vocabularies)
-
-    def try_reconstruct(
-        self, written: Config, number: int, path: str, called: Arguments | None
-    ) -> Converted | None:
-        with attempt(LegacyModelError):
-            result = self.reconstruct(written, number, path, called)
-            if result and not (result[1].is_lacking or result[1].without_vocabulary):
-                return result
-        return None
 
     def reconstruct(
         self, written: Config, number: int, path: str, called: Arguments | None
@@ -162,10 +141,18 @@ class Reconstructor(Rebuilder):
                 self.traced, layer, name, traces[0], twin
             )
             if normalization is not None:
-                spec = concrete_functions.specs(traces[0].inputs)[0]
-                variables = self.traced.variables
+                call = ir.CallStep(normalization, ir.Argument(0), name=name)
+                one = Program(
+                    (call,),
+                    ir.StepOutput(0),
+                    name,
+                    path,
+                    inputs=(concrete_functions.specs(traces[0].inputs)[0],),
+                    starts=ir.Argument(0),
+                    weights=program.layer_weights([call], self.traced.variables),
+                    is_layer=True,
+                )
                 entry = Reconstruction(layer.class_name, layer.variables)
-                one = program.with_one_layer(normalization, path, spec, variables)
                 return program.converted(one, entry, self._convert_spec)
         if not any(trace.losses for trace in with_losses):
             return self._with_program(layer, name, traces)
@@ -229,7 +216,6 @@ class Reconstructor(Rebuilder):
         return program.converted(built, entry, self._convert_spec)
 
     def _follow(self, trace: ConcreteFunction) -> ir.Followed:
-        """Return the steps of a trace of a layer, and its outputs."""
         layer = self.traced.layers[self._around[-1]]
         if kinds := concrete_functions.composites(trace.inputs):
             raise LegacyModelError(
@@ -259,25 +245,17 @@ class Reconstructor(Rebuilder):
             outputs += losses.activity_losses(
                 tracing, layer.activity_regularizer, activities
             )
-        outputs += self._custom_regularizers(tracing)
+        # The regularizers that no stock regularizer can replace.
+        for one in self._regularizers.others(ir.variables_in(tracing.steps)):
+            outputs += tracing.follow(one.function, [ir.VariableRef(*one.captures)])
         return self._frozen.thawed(tracing.steps), outputs
 
     def _shared(self, steps: Sequence[ir.Step]) -> set[int]:
-        """Return the layers that are called, and whose weights other steps train, too.
-
-        Their own steps are followed: each layer would train a copy otherwise.
-        """
+        """Return the called layers to follow: other steps train their weights, too."""
         layers = self.traced.layers
-        taken = [value for step in steps for value in ir.inputs_of(step)]
-        parts = {
-            step.spec.number: step.spec
-            for step in steps
-            if isinstance(step, ir.CallStep)
-        }
+        parts = {s.spec.number: s.spec for s in steps if isinstance(s, ir.CallStep)}
         called = [n for n in parts if n is not None]
-        count = collections.Counter(
-            v.variable for v in {*taken} if isinstance(v, ir.VariableRef)
-        )
+        count = collections.Counter(ir.variables_in(steps))
         count.update(variable for n in called for variable in layers[n].trainable)
         return {
             n
@@ -285,20 +263,6 @@ class Reconstructor(Rebuilder):
             if any(count[variable] > 1 for variable in layers[n].trainable)
             and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
         }
-
-    def _custom_regularizers(self, tracing: Tracing) -> list[ir.Value]:
-        """Return the losses of regularizers that no stock regularizer can replace."""
-        values = [value for step in tracing.steps for value in ir.inputs_of(step)]
-        numbers = dict.fromkeys(
-            v.variable for v in values if isinstance(v, ir.VariableRef)
-        )
-        return [
-            loss
-            for trace in self._regularizers.others([*numbers])
-            for loss in tracing.follow(
-                trace.function, [ir.VariableRef(*trace.captures)]
-            )
-        ]
 
     def _captured(self, number: int) -> ir.Value:
         if number in self.traced.variables:
@@ -346,19 +310,17 @@ class Reconstructor(Rebuilder):
         return ir.LayerSpec(layer.name, layer.class_name, config, weights, number)
 
     def _convert_traced(self, number: int, prefix: str, name: str) -> Converted | None:
-        """Convert a traced layer inside a rebuilt one."""
         key = number, prefix + name
         if key not in self._converted:
             layer = self.traced.layers[number]
             config = {**layer.config, "name": name} if layer.has_config else None
             written = {"class_name": layer.class_name, "name": name, "config": config}
-            self._converted[key] = self._convert(
+            self._converted[key] = traced_layer(
                 written, self._options, self, number, prefix
             )
         return self._converted[key]
 
     def _convert_spec(self, spec: ir.LayerSpec, prefix: str, name: str) -> Converted:
-        """Convert a layer that a program calls."""
         if spec.number is not None:
             converted = self._convert_traced(spec.number, prefix, name)
         else:
@@ -369,7 +331,7 @@ class Reconstructor(Rebuilder):
             )
             config = {**spec.config, "name": name}
             written = {"class_name": spec.class_name, "name": name, "config": config}
-            converted = self._convert(written, options, self, None, prefix)
+            converted = traced_layer(written, options, self, None, prefix)
         if converted is None:
             raise LegacyModelError(f"the layer {name!r} in it cannot be rebuilt.")
         variables = tuple(number for _, number, _ in spec.weights)

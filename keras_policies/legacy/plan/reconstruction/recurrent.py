@@ -28,9 +28,7 @@ from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
 )
 
 OP = "_Recurrent"
-Match = tuple[
-    Layer, Config, list[ir.Value | LayerOutput]
-]  # with the results of the loop
+Match = tuple[Layer, Config, list[ir.Value | LayerOutput]]  # with the loop's results
 
 
 def results(loop: Loop) -> list[ir.Value] | None:
@@ -65,7 +63,6 @@ def swapped(name: str, value: ir.Value, steps: ir.Steps) -> ir.StepOutput:
 
 
 def _step(layer: Layer, config: Config) -> ir.OpStep:
-    """Return the step that replaces a loop."""
     probe, loop = layer.probe, layer.probe.loop
     origin = loop.origin(probe.x)
     x = origin.batch_major
@@ -89,11 +86,8 @@ def _step(layer: Layer, config: Config) -> ir.OpStep:
 
 def _layers(loop: Loop) -> Iterator[Match]:
     """Yield the layers that compute what a loop does, with config and loop results."""
-    lists = [
-        i
-        for i, value in enumerate(loop.values)
-        if isinstance(value, ir.UnstackedTensor)
-    ]
+    values = enumerate(loop.values)
+    lists = [i for i, value in values if isinstance(value, ir.UnstackedTensor)]
     if len(lists) not in (1, 2) or not all(loop.stays[i] for i in lists):
         return
     variables = loop.weights()
@@ -110,9 +104,8 @@ def _layers(loop: Loop) -> Iterator[Match]:
 
 
 def _matches(probe: Probe) -> Iterator[Match]:
-    is_reversed = {
-        probe.loop.origin(i).is_reversed for i in (probe.x, probe.mask) if i is not None
-    }
+    rows = [i for i in (probe.x, probe.mask) if i is not None]
+    is_reversed = {probe.loop.origin(i).is_reversed for i in rows}
     if len(is_reversed) > 1:
         return
     for layer in probe.layers():
@@ -130,7 +123,6 @@ def _matches(probe: Probe) -> Iterator[Match]:
 def _roles(
     loop: Loop, variables: Sequence[ir.VariableRef]
 ) -> Iterator[dict[str, ir.VariableRef]]:
-    """Yield the roles that the variables of a cell can have."""
     if len(variables) not in (2, 3):
         return
     for order in itertools.permutations(variables):
@@ -139,8 +131,6 @@ def _roles(
         if len(kernel) != 2 or len(recurrent) != 2 or kernel[1] != recurrent[1]:
             continue
         units, width = recurrent
-        is_cell = (
-            units > 0 and width % units == 0 and width // units in recurrent_cells.CELLS
-        )
+        is_cell = units > 0 and width / units in recurrent_cells.CELLS
         if is_cell and all(shape in ((width,), (2, width)) for shape in bias):
             yield dict(zip(ROLES, order, strict=False))

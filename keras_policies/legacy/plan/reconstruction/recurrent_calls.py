@@ -36,10 +36,7 @@ class _Outputs:
 
 
 def replaced(uses: Uses) -> dict[int, ir.Step | ir.StepOutput]:
-    """Return layer calls by the numbers of the steps that they replace.
-
-    A layer that is called again returns what any of its calls needs.
-    """
+    """Return layer calls by the steps that they replace; calls share their settings."""
     new_steps: dict[int, ir.Step | ir.StepOutput] = {}
     calls: dict[Any, dict[int, ir.OpStep]] = collections.defaultdict(dict)
     for number, step in enumerate(uses.steps):
@@ -99,7 +96,6 @@ def _takes_last(step: ir.Step | None) -> bool:
 
 
 def _layer_spec(step: ir.OpStep, settings: Config, uses: Uses) -> ir.LayerSpec:
-    """Return the layer that a step is."""
     reads = [uses.reads[value] for value in _weights(step)]
     roles = dict(zip(step.attributes["weights"], reads, strict=True))
     variables = {role.partition("_")[0]: read.variable for role, read in roles.items()}
@@ -139,7 +135,7 @@ def with_sizes(
 
 
 def _name(weight: str) -> str:
-    """Return the name of a layer by that of its kernel, "lstm/lstm_cell/kernel:0"."""
+    """Return the name of a layer from its kernel's, "lstm/lstm_cell/kernel:0"."""
     *scopes, _ = weight.split("/")
     return "_".join(name for name in scopes if not CELL.fullmatch(name))
 

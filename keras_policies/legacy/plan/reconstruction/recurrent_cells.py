@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.weights import Array
-from keras_policies.legacy.plan.activations import OF_KERAS_3
+from keras_policies.legacy.plan.arguments import OF_KERAS_3
 from keras_policies.legacy.values.rules import RULES
 
 Activation = Callable[[Array], Array]

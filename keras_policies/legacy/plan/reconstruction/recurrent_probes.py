@@ -26,7 +26,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def
-from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells, unrolling
+from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
 from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Products
 from keras_policies.legacy.programs.reference import Interpreter
 
@@ -86,7 +86,7 @@ class Loop:
                 raise ValueError("it depends on more than is known")
             inputs = [self.array(item, arrays, depth - 1) for item in step.inputs]
             if step.op == "Cast" and inputs[0].dtype.kind == "f":
-                return inputs[0]  # the body computes in float32, too
+                return inputs[0]  # the body also computes in float32
             result = node_def.call({"op": step.op, "attr": step.attributes}, inputs, {})
             results = result if isinstance(result, tuple | list) else [result]
             arrays[value] = np.asarray(results[value.position])
@@ -162,10 +162,7 @@ FORMULA = 100  # about microseconds that numpy takes for small arrays
 class Probe:
     """The first rounds of a loop on random values.
 
-    Args:
-        x: the position of the rows in the loop.
-        mask: that of the rows of the mask, or None.
-        roles: the variables by their names in the cell.
+    `x` and `mask` are positions in the loop: of the rows, and of those of the mask.
     """
 
     def __init__(
@@ -204,7 +201,7 @@ class Probe:
         origin, zero = self.loop.origin(self.x), np.zeros((), "float32")
         rows = np.broadcast_to(zero, (self.length, EXAMPLES, inputs))
         self._arrays[origin.time_major] = rows
-        shape = unrolling.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
+        shape = ir.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
         if shape is not None and self._has_length and shape[0] != self.length:
             raise ValueError("it goes over some of the rows")
         if origin.batch_major is not None:
@@ -214,7 +211,6 @@ class Probe:
             self._arrays[reversed_rows.tensor] = rows
 
     def _start(self, position: int) -> Any:
-        """Return an input of the first round."""
         loop, value = self.loop, self.loop.values[position]
         if position in (self.x, self.mask):
             rows = self.rows if position == self.x else self.masks
@@ -232,7 +228,6 @@ class Probe:
         return self._array(value)
 
     def _array(self, value: ir.Value) -> Array:
-        """Return the array of a value in the probe."""
         return self.loop.array(value, self._arrays)
 
     def _call(self, name: str, values: Sequence[Any]) -> list[Any]:
@@ -266,7 +261,7 @@ class Probe:
         return self.loop.values[next(sizes)]
 
     def layers(self) -> Iterator["Layer"]:
-        """Yield the layers whose states change as those of the loop do."""
+        """Yield the layers whose states change like those of the loop."""
         kernel, recurrent = (self.weights[role] for role in ROLES[:2])
         cell = recurrent_cells.CELLS[kernel.shape[1] // self.units]
         if len(self.states) - cell.states > (self.mask is not None):
@@ -274,9 +269,8 @@ class Probe:
         inner = [x @ kernel for x in self.rows]
         for states in itertools.permutations(self.states, cell.states):
             old = (values[states[0]] for values in self.rounds)
-            products = [
-                Products(x, h @ recurrent) for x, h in zip(inner, old, strict=False)
-            ]
+            pairs = zip(inner, old, strict=False)
+            products = [Products(x, h @ recurrent) for x, h in pairs]
             for config in recurrent_cells.settings(cell, self.weights.get("bias")):
                 budget.work(FORMULA + budget.NUMBER * sum(x.size for x in inner))
                 outputs = self._outputs(cell, states, config, products)
@@ -290,15 +284,14 @@ class Probe:
         config: Config,
         products: Sequence[Products],
     ) -> list[Array] | None:
-        """Return the output of each round if the states are those of a cell."""
+        """Return the output of each round if a cell explains the states, else None."""
         outputs = []
         for number, product in enumerate(products):
             old, new = ([self.rounds[number + i][at] for at in states] for i in (0, 1))
             after = cell.formula(product, old, self.weights, config)
             outputs.append(after[0])
-            expected = [
-                self.masked(number, *pair) for pair in zip(after, old, strict=True)
-            ]
+            pairs = zip(after, old, strict=True)
+            expected = [self.masked(number, *pair) for pair in pairs]
             if not all(map(_close, new, expected)):
                 return None
         return outputs
@@ -312,7 +305,7 @@ class Probe:
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """A layer whose states are those of a probe."""
+    """A layer that explains the states of a probe."""
 
     probe: Probe
     class_name: str
@@ -341,7 +334,6 @@ class Layer:
     def _end(
         self, position: int, last: Sequence[int], outputs: Sequence[Array]
     ) -> ir.Value | LayerOutput | None:
-        """Return the result of the loop at a position."""
         loop, rounds = self.probe.loop, self.probe.rounds
         value, after = loop.values[position], [values[position] for values in rounds]
         if loop.stays[position]:

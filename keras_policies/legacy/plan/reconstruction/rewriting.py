@@ -15,10 +15,7 @@ DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedN
 def rewritten(
     owner: Owner, steps: Sequence[ir.Step], outputs: ir.Nest, arguments: Sequence[str]
 ) -> tuple[ir.Steps, ir.Nest]:
-    """Return the steps that the outputs need, and the outputs, without variables.
-
-    `arguments` are the dtypes of the arguments as recorded.
-    """
+    """Return steps and outputs without variables, for arguments of these dtypes."""
     old, tables = weight_layers.replaced(def_use.chains(owner, steps, outputs))
     rewriting = _Rewriting(owner, arguments, tables)
     for number in ir.needed_steps(old, outputs):
@@ -28,11 +25,7 @@ def rewritten(
 
 
 class _Rewriting:
-    """The new steps of a layer.
-
-    Args:
-        tables: the Embeddings, by the variables that they hold.
-    """
+    """The new steps of a layer; `tables` are Embeddings by their variables."""
 
     def __init__(
         self, owner: Owner, arguments: Sequence[str], tables: dict[int, ir.LayerSpec]
@@ -76,7 +69,6 @@ class _Rewriting:
         return self.steps.add(ir.CallStep(spec, value))
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """Return the new value in place of an old one."""
         if isinstance(value, ir.StepOutput):
             first = self._new_values[ir.StepOutput(value.step)]
             if value.position and isinstance(first, ir.StepOutput):
@@ -102,7 +94,6 @@ class _Rewriting:
         return self._identity("identity", output) if is_input else output
 
     def _weight(self, variable: int) -> ir.Value:
-        """Return the value of a variable, by a layer that holds it."""
         weight = self.owner.variables[variable]
         name, dtype = self.owner.label(variable), str(weight.dtype)
         if dtype not in FLOATS:

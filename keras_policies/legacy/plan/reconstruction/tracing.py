@@ -31,10 +31,9 @@ from keras_policies.legacy.plan.reconstruction import (
     cudnn_calls,
     ir,
     layer_calls,
-    mapped_loops,
+    loops,
     matched_calls,
     recurrent,
-    unrolling,
 )
 from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
 from keras_policies.legacy.plan.reconstruction.frozen import Frozen
@@ -89,9 +88,8 @@ class _FunctionCall:
         self, tracing: Tracing, graph: Subgraph, inputs: Sequence[ir.Value], depth: int
     ) -> None:
         self.tracing, self.graph, self.depth = tracing, graph, depth
-        tracing.limit.spend(
-            1 + sum(max(1, len(n.inputs)) for n in graph.nodes.values())
-        )
+        taken = (max(1, len(node.inputs)) for node in graph.nodes.values())
+        tracing.limit.spend(1 + sum(taken))
         # By node, what its outputs are: one value for each position, or a function.
         arguments = zip(graph.function.arguments, inputs, strict=True)
         self.values = {name: _always(value) for name, value in arguments}
@@ -135,17 +133,17 @@ class _FunctionCall:
         if node.op in CALLS:
             return _each(self._called(node.attributes.get("f"), inputs))
         if any(isinstance(value, ir.Mapped) for value in inputs):
-            return _always(mapped_loops.emitted(node, inputs, steps))
+            return _always(loops.emitted(node, inputs, steps))
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
             frozen_inputs = self.tracing.frozen.loop_inputs(node.name, inputs, steps)
             results = recurrent.results(self._loop(node, frozen_inputs))
             if results is None:
-                results = unrolling.unrolled(node, inputs, self._called)
+                results = loops.unrolled(node, inputs, self._called)
             if results is None:
                 loop = self._loop(node, inputs)
-                results = mapped_loops.results(loop, self._called)
+                results = loops.mapped(loop, self._called)
             if results is not None:
                 return _each(results)
         if node.op in cudnn_calls.OPS:
@@ -158,16 +156,13 @@ class _FunctionCall:
         inputs = self.tracing.tables.numbered(inputs)
         refuse_resources(inputs, self.tracing.traced)
         if node.op.startswith("TensorList") and inputs:
-            item = unrolling.list_result(node, inputs, steps)
+            item = loops.list_result(node, inputs, steps)
             if item is not None:
                 return _always(item)
-        tensors = (
-            value
-            for value in inputs
-            if not isinstance(value, ir.TensorList | ir.UnstackedTensor)
-        )
-        step = node.name, node.op, node.attributes, tuple(tensors), node.shape
-        return self._op(ir.OpStep(*step))
+        lists = ir.TensorList | ir.UnstackedTensor
+        tensors = tuple(value for value in inputs if not isinstance(value, lists))
+        step = ir.OpStep(node.name, node.op, node.attributes, tensors, node.shape)
+        return self._op(step)
 
     def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""
@@ -194,12 +189,9 @@ class _FunctionCall:
         """
         tracing = self.tracing
         if step.op == "Shape":
-            sizes = unrolling.shape_of(step.inputs[0], tracing.steps, tracing.specs)
-            return (
-                None
-                if sizes is None
-                else [axis_lengths.sizes(sizes, str(step.inputs[0]))]
-            )
+            sizes = ir.shape_of(step.inputs[0], tracing.steps, tracing.specs)
+            name = str(step.inputs[0])
+            return None if sizes is None else [axis_lengths.sizes(sizes, name)]
         values = [
             value.value if isinstance(value, ir.Constant) else tracing.data.get(value)
             for value in step.inputs

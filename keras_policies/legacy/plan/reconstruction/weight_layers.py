@@ -17,20 +17,16 @@ from keras_policies.legacy.plan.reconstruction.def_use import (
     Use,
     Uses,
     dtype_of,
-    is_zero,
 )
 from keras_policies.legacy.plan.reconstruction.layer_rules import LayerMatch
 
-ROWS = 1, -3  # the axis of the rows of images
+ROWS = [1], [-3]  # the axis of the rows of images
 
 
 def replaced(
     uses: Uses,
 ) -> tuple[list[ir.Step | ir.StepOutput], dict[int, ir.LayerSpec]]:
-    """Return the steps with calls of layers in them, and Embeddings by variable.
-
-    Steps that are part of a layer become the result of its call.
-    """
+    """Return the steps with calls of layers, and Embeddings by variable."""
     steps: list[ir.Step | ir.StepOutput] = [*uses.steps]
     tables: dict[int, ir.LayerSpec] = {}
     for variable, used in uses.of.items():
@@ -84,11 +80,10 @@ def _dilate(
 
 
 def _layer_for(use: Use, uses: Uses) -> LayerMatch | None:
-    """Return the layer that a step with a variable is, or None."""
     step = None if use.step == OUTPUT else uses.steps[use.step]
     if not isinstance(step, ir.OpStep):
         return None
-    if step.op == "GatherV2" and not is_zero(step.inputs[2]):
+    if step.op == "GatherV2" and ir.items(step.inputs[2]) != [0]:
         return None  # an Embedding looks up along the first axis
     match = layer_rules.layer_for(step, use.position, use.read.shape)
     if match is None or step.inputs[match.tensor] in uses.reads:
@@ -103,10 +98,7 @@ def _layer_for(use: Use, uses: Uses) -> LayerMatch | None:
 
 
 def _chosen(matches: Sequence[LayerMatch | None]) -> LayerMatch | None:
-    """Return the layer that covers all uses of a variable, or None.
-
-    An Embedding can give its table to the other steps.
-    """
+    """Return the layer for all uses of a variable; an Embedding can give its table."""
     tables = [match for match in matches if match and match.class_name == "Embedding"]
     if tables:
         return tables[0]
@@ -121,26 +113,21 @@ def _layer_spec(
     weights = [(match.path, read.variable, shape)]
     if match.units is not None:
         config["use_bias"] = bias is not None
-    if bias is not None:
-        weights.append(("bias", bias.read.variable, bias.read.shape))
     is_depthwise = match.class_name == "DepthwiseConv2D"
     variables = {"depthwise" if is_depthwise else match.path: read.variable}
     if bias is not None:
+        weights.append(("bias", bias.read.variable, bias.read.shape))
         variables["bias"] = bias.read.variable
     config |= owner.config(dtype_of(read, owner), **variables)
-    return ir.LayerSpec(
-        owner.label(read.variable), match.class_name, config, tuple(weights)
-    )
+    name = owner.label(read.variable)
+    return ir.LayerSpec(name, match.class_name, config, tuple(weights))
 
 
 def _bias(use: Use, uses: Uses, match: LayerMatch) -> Use | None:
     """Return the use of a variable that is added to the result of a layer, or None."""
     _, end = _ends(use.step, uses, match)
-    users = uses.users[ir.StepOutput(end)]
-    if match.units is None or len(users) != 1 or users[0] == OUTPUT:
-        return None
-    step, trainable = uses.steps[users[0]], uses.owner.trainable
-    if not isinstance(step, ir.OpStep) or step.op not in layer_rules.ADDITIONS:
+    (_, step), trainable = uses.only_user(end), uses.owner.trainable
+    if match.units is None or step is None or step.op not in layer_rules.ADDITIONS:
         return None
     is_last = match.config.get("data_format") != "channels_first"
     expected = (match.units,), use.read.is_cast, use.read.variable in trainable
@@ -167,17 +154,13 @@ def _blocks(
     SpaceToBatchND, Conv2D, BatchToSpaceND -> the input, the last step, the rates, and
     the zeros in front of each axis.
     """
-    users = uses.users[ir.StepOutput(ends[1])]
-    before = ir.op_of(ends[0], uses.steps)
-    if len(users) != 1 or users[0] == OUTPUT or not ir.is_op(before, "SpaceToBatchND"):
+    before, (last, after) = ir.op_of(ends[0], uses.steps), uses.only_user(ends[1])
+    if not (ir.is_op(before, "SpaceToBatchND") and ir.is_op(after, "BatchToSpaceND")):
         return None
-    after = uses.steps[users[0]]
-    zeros, rates = _starts(before.inputs[2], uses.steps), ir.constant(before.inputs[1])
-    if zeros is None or rates is None or not ir.is_op(after, "BatchToSpaceND"):
+    zeros, rates = _starts(before.inputs[2], uses.steps), ir.items(before.inputs[1])
+    if zeros is None or rates is None or ir.items(after.inputs[1]) != rates:
         return None
-    undone = ir.constant(after.inputs[1])
-    is_same = undone is not None and undone.tolist() == rates.tolist()
-    return (before.inputs[0], users[0], rates.tolist(), zeros) if is_same else None
+    return before.inputs[0], last, rates, zeros
 
 
 def _starts(value: ir.Value, steps: Sequence[ir.Step]) -> list[int] | None:
@@ -204,24 +187,20 @@ def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[ir.Value, i
     row = _row(number, uses) if match.class_name == "Conv1D" else None
     if row is not None:
         return row
-    output = ir.StepOutput(number)
-    step, users = ir.op_of(output, uses.steps), uses.users[output]
-    if step is None or step.op != "MatMul" or len(users) != 1:
-        return ir.inputs_of(uses.steps[number])[match.tensor], number
-    as_it_is = step.inputs[0], number
-    last = None if users[0] == OUTPUT else ir.op_of(ir.StepOutput(users[0]), uses.steps)
-    before = ir.op_of(step.inputs[0], uses.steps)
-    if not (ir.is_op(last, "Reshape") and ir.is_op(before, "Reshape")):
+    as_it_is = ir.inputs_of(uses.steps[number])[match.tensor], number
+    before, (last, after) = ir.op_of(as_it_is[0], uses.steps), uses.only_user(number)
+    is_product = ir.is_op(uses.steps[number], "MatMul")
+    if not (is_product and ir.is_op(before, "Reshape") and ir.is_op(after, "Reshape")):
         return as_it_is
     tensor = before.inputs[0]
     transposed = ir.op_of(tensor, uses.steps)
     if ir.is_op(transposed, "Transpose"):
-        order = ir.constant(transposed.inputs[1])
-        if order is None or order.tolist() != [*range(order.size)]:
+        order = ir.items(transposed.inputs[1])
+        if order is None or order != [*range(len(order))]:
             return as_it_is
         tensor = transposed.inputs[0]
-    is_same = _has_sizes_of(last.inputs[1], {tensor, before.inputs[0]}, uses.steps)
-    return (tensor, users[0]) if is_same else as_it_is
+    is_same = _has_sizes_of(after.inputs[1], {tensor, before.inputs[0]}, uses.steps)
+    return (tensor, last) if is_same else as_it_is
 
 
 def _row(number: int, uses: Uses) -> tuple[ir.Value, int] | None:
@@ -229,17 +208,12 @@ def _row(number: int, uses: Uses) -> tuple[ir.Value, int] | None:
 
     ExpandDims, Conv2D, Squeeze -> the 3-D input, and the Squeeze. None otherwise.
     """
-    output = ir.StepOutput(number)
-    step, users = ir.op_of(output, uses.steps), uses.users[output]
-    if step is None or len(users) != 1 or users[0] == OUTPUT:
+    last, after = uses.only_user(number)
+    before = ir.op_of(ir.inputs_of(uses.steps[number])[0], uses.steps)
+    if not (ir.is_op(before, "ExpandDims") and ir.is_op(after, "Squeeze")):
         return None
-    before, last = ir.op_of(step.inputs[0], uses.steps), uses.steps[users[0]]
-    if not (ir.is_op(before, "ExpandDims") and ir.is_op(last, "Squeeze")):
-        return None
-    axis = ir.constant(before.inputs[1])
-    squeezed = [*(last.attributes.get("squeeze_dims") or ())]
-    is_row = axis is not None and axis.tolist() in ROWS and squeezed in ([1], [-3])
-    return (before.inputs[0], users[0]) if is_row else None
+    axes = ir.items(before.inputs[1]), [*(after.attributes.get("squeeze_dims") or ())]
+    return (before.inputs[0], last) if all(axis in ROWS for axis in axes) else None
 
 
 def _has_sizes_of(

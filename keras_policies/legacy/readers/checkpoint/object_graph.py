@@ -96,9 +96,14 @@ class ObjectGraph:
         }
 
     def _named_first(self, node: int) -> Edges:
-        """Return the same, with the layers of a model under their names first."""
+        """Return the same, with the layers of a model under their names first.
+
+        Without names, those with weights are under their numbers.
+        """
         named = self.layers(node) if self.is_graph(node) else {}
-        return {**named, **self.attributes(node)}
+        edges = self.children[node].items()
+        numbered = {e: at for e, at in edges if e.startswith(LAYER_WITH_WEIGHTS)}
+        return {**(named or numbered), **self.attributes(node)}
 
     def walk(
         self, start: int, edges: Callable[[int], Edges], leaves: Container[int] = ()

@@ -1,12 +1,17 @@
-"""Ops that the reference interpreter has itself: means of draws, lists of tensors."""
+"""Ops that the interpreter has itself: means of draws, lists of tensors, texts, tables.
+
+Texts are bytes in arrays of objects.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_policies.legacy.base.traced_functions import Table
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
+from keras_policies.legacy.texts import hashes
 
 
 def _full(value: float) -> Callable[..., Array]:
@@ -71,3 +76,53 @@ LISTS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "TensorListElementShape": lambda attributes, items: [np.shape(items[0])],
     "TensorListConcatV2": lambda attributes, items, *_: [np.concatenate(items)],
 }
+
+
+TEXTS: Mapping[str, Callable[..., Array]] = {
+    **dict.fromkeys(
+        ("Gather", "GatherV2", "ResourceGather"),
+        lambda rows, indices, *_: np.take(rows, np.asarray(indices), 0),
+    ),
+    "AsString": lambda numbers: _each(b"%d".__mod__, numbers),
+    "Equal": lambda left, right: np.asarray(np.equal(left, right), bool),
+    "ExpandDims": lambda texts, axis: np.expand_dims(texts, int(axis)),
+    "NotEqual": lambda left, right: np.asarray(np.not_equal(left, right), bool),
+    "Reshape": lambda texts, shape: np.reshape(texts, shape),
+    "SelectV2": np.where,
+    "StringLower": lambda texts: _each(bytes.lower, texts),
+    "Tile": lambda texts, times: np.tile(texts, times),
+}
+TABLES: Mapping[str, Callable[..., Array]] = {
+    **dict.fromkeys(("LookupTableFind", "LookupTableFindV2"), Table.find),
+    **dict.fromkeys(
+        ("LookupTableSize", "LookupTableSizeV2"),
+        lambda table: np.array(len(table.keys)),
+    ),
+}
+
+# Ops that also take their attributes.
+HASHES: Mapping[str, Callable[..., Array]] = {
+    "StringToHashBucketFast": lambda attributes, texts: _each(
+        lambda text: hashes.farm(text) % attributes["num_buckets"], texts
+    ).astype("int64"),
+    "StringToHashBucketStrong": lambda attributes, texts: _each(
+        lambda text: hashes.sip(text, attributes["key"]) % attributes["num_buckets"],
+        texts,
+    ).astype("int64"),
+}
+
+
+def _each(function: Callable[[Any], Any], texts: Array) -> Array:
+    results = [function(text) for text in np.ravel(texts).tolist()]
+    return np.array(results, object).reshape(np.shape(texts))
+
+
+def on_texts(
+    op: str, attributes: Mapping[str, Any], values: Sequence[Any]
+) -> Array | None:
+    """Return the result of an op on texts, None for any other."""
+    if op in HASHES:
+        return HASHES[op](attributes, *values)
+    is_written = op == "AsString" and np.asarray(values[0]).dtype.kind in "iu"
+    has_texts = any(getattr(v, "dtype", None) == np.dtype(object) for v in values)
+    return TEXTS[op](*values) if op in TEXTS and (has_texts or is_written) else None

@@ -1,7 +1,9 @@
-"""Computes all rounds of `tf.map_fn` at once: its ops get one more axis, the first.
+"""Loops that are no recurrent layers, and the lists of tensors that they fill.
 
-A loop is one if its rounds read and write the items of their own number alone. So is
-`tf.scan` if no round uses the result of the last one.
+A static number of rounds is followed round by round. All rounds of `tf.map_fn` are
+computed at once: its ops get one more axis, the first. A loop is one if its rounds read
+and write the items of their own number alone; so is `tf.scan` if no round uses the
+result of the last one.
 
     n = Shape(x)[0]
     While(0, n, TensorListReserve(n), TensorListFromTensor(x), w)
@@ -9,17 +11,17 @@ A loop is one if its rounds read and write the items of their own number alone. 
     ->  Tanh(BatchMatMulV2(x, w))
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import UNEXPECTED, attempt
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import Node
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.base.weights import Array
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop, first
-from keras_policies.legacy.plan.reconstruction.unrolling import Follow
 from keras_policies.legacy.programs.idioms import DROPOUT
 
 # Ops whose operands are aligned at their last axes.
@@ -34,13 +36,82 @@ ALONG_AXES = "All Any ArgMax ArgMin ConcatV2 Cumsum ExpandDims Max Mean Min Prod
 ZERO, ONE = ir.Constant(np.int32(0)), ir.Constant(np.int32(1))
 Values: TypeAlias = list[ir.Value]
 Call: TypeAlias = tuple[Values, Mapping[str, Any]]  # inputs, and attributes that change
+Follow: TypeAlias = Callable[[str, Sequence[ir.Value]], Values]
 
 
-def results(loop: Loop, follow: Follow) -> Values | None:
-    """Return the results of a loop over the items of tensors.
+def unrolled(
+    node: Node, values: list[ir.Value], follow: Follow
+) -> list[ir.Value] | None:
+    """Return the results of a loop, after following its rounds one after another.
 
-    Return None for another loop, and for ops that cannot take all items at once.
+    None if the number of its rounds depends on the data.
     """
+    condition, body = (str(node.attributes.get(name)) for name in ("cond", "body"))
+    for _ in range(limits.LOOP_ROUNDS + 1):
+        (condition_output,) = follow(condition, values)
+        goes_on = ir.constant(condition_output)
+        if goes_on is None:
+            return None
+        if not np.all(goes_on):
+            return values
+        values = follow(body, values)
+    raise LegacyModelError(
+        f"the loop {node.name!r} has more than {limits.LOOP_ROUNDS} rounds, too many "
+        "to be unrolled."
+    )
+
+
+def list_result(
+    node: Node, inputs: Sequence[ir.Value], steps: ir.Steps
+) -> ir.Value | None:
+    """Return the result of an op on a list of tensors, or None if it is not static."""
+    first, *others = inputs
+    if node.op == "TensorListReserve":
+        size = ir.constant(others[0])
+        return None if size is None else ir.TensorList((None,) * _count(int(size)))
+    if node.op == "TensorListFromTensor":
+        return ir.UnstackedTensor(first)
+    if isinstance(first, ir.UnstackedTensor) and node.op == "TensorListGetItem":
+        row = ir.constant(others[0])
+        return None if row is None else steps.add(_row(node.name, first.tensor, row))
+    if isinstance(first, ir.UnstackedTensor) and node.op == "TensorListStack":
+        return first.tensor
+    if not isinstance(first, ir.TensorList):
+        return None
+    # Each item is an input of what stacks them, or is copied for a new list.
+    takes = {"TensorListStack": budget.STEP, "TensorListSetItem": budget.COPY}
+    budget.work(len(first.values) * takes.get(node.op, 0))
+    if node.op == "TensorListLength":
+        return ir.Constant(np.int32(len(first.values)))
+    if node.op == "TensorListStack" and None not in first.values:
+        items = tuple(value for value in first.values if value is not None)
+        return steps.op(node.name, "Pack", *items, axis=0)
+    index = ir.constant(others[0]) if others else None
+    if index is None or not 0 <= int(index) < len(first.values):
+        return None
+    if node.op == "TensorListGetItem":
+        return first.values[int(index)]
+    if node.op == "TensorListSetItem":
+        values = [*first.values]
+        values[int(index)] = others[1]
+        return ir.TensorList(tuple(values))
+    return None
+
+
+def _row(name: str, tensor: ir.Value, row: Array) -> ir.OpStep:
+    bounds = [ir.Constant([int(row)]), ir.Constant([int(row) + 1]), ir.Constant([1])]
+    return ir.OpStep(name, "StridedSlice", {"shrink_axis_mask": 1}, (tensor, *bounds))
+
+
+def _count(number: int) -> int:
+    if not 0 <= number <= limits.LIST_ITEMS:
+        reason = f"a list of {number} tensors, expected at most {limits.LIST_ITEMS}."
+        raise LegacyModelError(reason)
+    return number
+
+
+def mapped(loop: Loop, follow: Follow) -> Values | None:
+    """Return the results of a loop over the items of tensors; None for any other."""
     body = loop.traced.functions[str(loop.node.attributes.get("body"))]
     used = {output.node for node in body.nodes.values() for output in node.inputs}
     size, starts = _size(loop), Values()
@@ -109,7 +180,6 @@ def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.Value:
 
 
 def _tensor(value: ir.Value) -> ir.Value:
-    """Return the tensor of all rounds."""
     if not isinstance(value, ir.Mapped | ir.UnstackedTensor):
         raise ValueError("it is the same in all rounds")
     return value.tensor
