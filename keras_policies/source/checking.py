@@ -91,7 +91,8 @@ def _difference(old: list[Any], new: list[Any]) -> str:
     for pair in itertools.zip_longest(old, new):
         if pair[0] != pair[1]:
             texts = [str(each).replace("\0", "") for each in pair]
-            start = max(0, len(os.path.commonprefix(texts)) - 40)
+            letters = enumerate(itertools.zip_longest(*texts))
+            start = max(0, next(at for at, (a, b) in letters if a != b) - 40)
             wanted, found = (text[start : start + 100] for text in texts)
             return f"{found!r}, expected {wanted!r}"
     return ""
