@@ -106,8 +106,16 @@ def _config(layer: keras.Layer) -> Config:
     """Return the settings of a layer, with what its layers are called on."""
     written = keras.saving.serialize_keras_object(layer)
     config = {"class": written["class_name"], **written["config"]}
-    nodes = (each for each in config.get("layers", ()) if "inbound_nodes" in each)
-    calls = {f"{CALLS}{each['name']}": each["inbound_nodes"] for each in nodes}
+    nodes = [each for each in config.get("layers", ()) if "inbound_nodes" in each]
+    # Keras may number operations anew, so their names are those of their places.
+    operations = [each for each in nodes if ".ops." in f"{each['module']}."]
+    names = {x["name"]: f"{x['class_name']} {n}" for n, x in enumerate(operations)}
+    calls = {
+        f"{CALLS}{names.get(each['name'], each['name'])}": keras.tree.map_structure(
+            lambda value: names.get(value, value), each["inbound_nodes"]
+        )
+        for each in nodes
+    }
     left_out = *LAYERS, *UNREAD.get(config["class"], ())
     return calls | {key: config[key] for key in config.keys() - left_out}
 

@@ -2,62 +2,55 @@
 
 import concurrent.futures
 import dataclasses
+import itertools
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import keras
 import numpy as np
 
-from keras_policies.source.calls import Graph, tensors
-from keras_policies.source.graphs import Module, data
-from keras_policies.source.objects import (
-    Style,
-    automatic,
-    config_of,
-    is_model,
-    is_object,
-    text,
-)
+from keras_policies.source.graphs import Module
+from keras_policies.source.objects import Style, automatic
 
 Result = TypeVar("Result")
 LENGTHS = 5, 64  # of axes that any length fits
-# What follows from the rest of a config, or is compared by itself.
-DERIVED = {"build_config", "compile_config", "build_input_shape", "shared_object_id"}
+# In code: a mask, or what may give one to the next layer of a Sequential.
+MASKS = re.compile(r"\bmask=|mask_zero=True|Masking\(|Sequential\(")
 
 
-@dataclasses.dataclass(frozen=True)
-class Name:
-    """The name of a layer in a config."""
-
-    kind: str  # its class
-    name: str
-
-
-def apart(function: Callable[[], Result]) -> Result:
+def apart(function: Callable[[], Result], config: Any = None) -> Result:
     """Return the result of a function in a new thread, where Keras is as at its start.
 
-    Its global policy, and the numbers in names of layers, belong to a thread.
+    Its global policy, the numbers in names of layers, and scopes of custom objects
+    belong to a thread. It gets those objects of the caller that a config names.
     """
+    texts = (x for x in keras.tree.flatten(config) if isinstance(x, str))
+    objects = {text: keras.saving.get_registered_object(text) for text in texts}
+    scope = {name: each for name, each in objects.items() if each is not None}
 
     def run() -> Result:
         keras.config.set_dtype_policy("float32")
-        return function()
+        with keras.saving.custom_object_scope(scope):
+            return function()
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(run).result()
 
 
-def next_style(code: str, model: keras.Model, module: Module, folder: str) -> Style:
+def next_style(
+    code: str, model: keras.Model, module: Module, folder: str
+) -> tuple[Style, bool]:
     """Run a module; return its style if it builds an equal model, or the next to try.
 
-    The file with its constants is in `folder`, which gets a file of weights.
+    Return also whether outputs were compared. The file with the module's constants is
+    in `folder`, which gets a file of weights.
 
     Raises:
         ValueError: if no style is left.
     """
-    style = module.style
+    style, is_equal = module.style, None
 
     def build() -> keras.Model:
         file = os.path.join(folder, "model.py")
@@ -67,98 +60,63 @@ def next_style(code: str, model: keras.Model, module: Module, folder: str) -> St
 
     try:
         built = apart(build)
-        found = [*_differences(_described(model, style), _described(built, style))]
-    except Exception as error:
-        _check_names(module)
-        reason: str | None = f"{type(error).__name__}: {error}"
+        (old, names), (new, others) = (_described(x, style) for x in (model, built))
+    except Exception as error:  # such as names that are equal
+        reason, wrong = f"{type(error).__name__}: {error}", module.names
     else:
-        reason = next((each for each, kind in found if not kind), None)
-        named = style.named | ({kind for _, kind in found} - module.operations)
-        if reason is None and named > style.named:
-            return dataclasses.replace(style, named=named)
-        if reason is None and _weights(built) != _weights(model):
-            reason = "layers in several inner models would have weights for each"
-        elif reason is None and _computes_otherwise(built, model, folder):
-            reason = "its layers compute something else than their configs say"
-    if reason is None:
-        return style
+        reason = _difference(old, new)
+        pairs = zip(names, others, strict=False)
+        wrong = [] if reason else [a for a, b in pairs if a != b]
+    named = style.named | ({kind for kind, _ in wrong} - module.operations)
+    if named > style.named:
+        return dataclasses.replace(style, named=named), False
+    if not reason and _weights(built) != _weights(model):
+        reason = "layers in several inner models would have weights for each"
+    if not reason:
+        has_loaded = _loads(built, model, os.path.join(folder, "model.weights.h5"))
+        is_equal = _has_equal_outputs(built, model) if has_loaded else False
+        if is_equal is not False:
+            return style, is_equal is True
+        reason = "its layers compute something else than their configs say"
     if not style.explicit:
-        return dataclasses.replace(style, explicit=True)
+        return dataclasses.replace(style, explicit=True), False
+    _check_names(module)
     raise ValueError(
         f"No source code builds a model equal to {model.name!r}: {reason}."
     )
 
 
+def _difference(old: list[Any], new: list[Any]) -> str:
+    """Return where the lines of two models differ, or nothing."""
+    for pair in itertools.zip_longest(old, new):
+        if pair[0] != pair[1]:
+            texts = [str(each).replace("\0", "") for each in pair]
+            letters = enumerate(itertools.zip_longest(*texts))
+            start = max(0, next(at for at, (a, b) in letters if a != b) - 40)
+            wanted, found = (text[start : start + 100] for text in texts)
+            return f"{found!r}, expected {wanted!r}"
+    return ""
+
+
 def _check_names(module: Module) -> None:
     """Raise if a layer may have the name that Keras gives to an operation."""
     names = {automatic(kind) for kind in module.operations}
-    for name, kind in module.names.items():
-        if re.sub(r"_\d+$", "", name) in names:
+    for kind, name in module.names:
+        if kind not in module.operations and re.sub(r"_\d+$", "", name) in names:
             raise ValueError(
                 f"Keras gives the name of layer {name!r} ({kind}) to an operation, "
                 "which cannot be named in code. Give the layer another name."
             )
 
 
-def _described(op: Any, style: Style) -> Any:
-    """Return the config of a layer or a model, with numbers in the place of tensors."""
-    value = config_of(op)
-    if not is_model(value):
-        return _comparable(value, style)
-    kind, own = value["class_name"], value["config"]
-    config = {"name": Name(kind, own["name"]), "trainable": own.get("trainable")}
-    if hasattr(op, "operations"):
-        graph, numbers = Graph(op, masks=True), dict[int, str]()
-        for x in tensors([graph.inputs, [each.outputs for each in graph.calls]]):
-            numbers[id(x)] = f"tensor {len(numbers)}"
-        layers = [_described(layer, style) for layer in graph.layers]
-        for each in graph.calls:
-            call = each.args, each.kwargs, each.outputs
-            called = _comparable(data(call, numbers), style)
-            layers.append([_described(each.op, style), called])
-        ends = _comparable(data((graph.inputs, graph.outputs), numbers), style)
-        config["layers"] = [layers, ends, [type(x).__name__ for x in op.layers]]
-    else:
-        first = own["layers"][0]  # which may be an input
-        layers = [_described(layer, style) for layer in op.layers]
-        config["layers"] = [_comparable(first, style), *layers]
-    return {"class_name": kind, "config": config}
-
-
-def _comparable(value: Any, style: Style) -> Any:
-    """Return a config without names of operations and parts that a style leaves out."""
-    if isinstance(value, list | tuple):
-        return [_comparable(each, style) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if is_model(value):  # in another object, such as TimeDistributed
-        return _described(keras.saving.deserialize_keras_object(value), style)
-    if is_object(value) and "name" in (value["config"] or ()):
-        is_operation = ".ops." in f"{value['module']}."
-        name = (
-            None if is_operation else Name(value["class_name"], value["config"]["name"])
-        )
-        value = {**value, "config": {**value["config"], "name": name}}
-    return {
-        key: _comparable(each, style)
-        for key, each in value.items()
-        if key not in DERIVED and (style.train or not key.endswith("_initializer"))
-    }
-
-
-def _differences(old: Any, new: Any, path: str = "model") -> Iterator[tuple[str, str]]:
-    """Yield where two configs differ, and the class of a layer if its name does."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in {**old, **new}:
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}")
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, pair in enumerate(zip(old, new, strict=True)):
-            yield from _differences(*pair, f"{path}[{number}]")
-    elif isinstance(old, Name) and isinstance(new, Name):
-        if old != new:
-            yield "", old.kind
-    elif text(old) != text(new):
-        yield f"{path} is {str(new)[:200]}, expected {str(old)[:200]}", ""
+def _described(model: keras.Model, style: Style) -> tuple[list[Any], list[Any]]:
+    """Return all that two models have to share, and the names of their layers."""
+    module = Module(dataclasses.replace(style, explicit=True, full=True))
+    text = "\n".join(module.text(model))
+    if not MASKS.search(text):  # then it changes nothing, and Bidirectional sets it
+        text = re.sub(r", zero_output_for_mask=\w+", "", text)
+    constants = (np.array(value).tobytes() for value in module.constants.values())
+    return [*text.split("\n"), *constants], module.names
 
 
 def _weights(model: keras.Model) -> list[Any]:
@@ -166,17 +124,19 @@ def _weights(model: keras.Model) -> list[Any]:
     return [(tuple(w.shape), w.dtype, id(w) in frozen) for w in model.weights]
 
 
-def _computes_otherwise(built: keras.Model, model: keras.Model, folder: str) -> bool:
-    """Load a model's weights into another; return whether the two differ.
-
-    Their weights are compared, and their outputs on random inputs, if the first model
-    can be called on these.
-    """
-    file = os.path.join(folder, "model.weights.h5")
+def _loads(built: keras.Model, model: keras.Model, file: str) -> bool:
+    """Return whether a model gets the weights of another one, bit for bit."""
     model.save_weights(file, overwrite=True)
     built.load_weights(file)
-    if _values(model) != _values(built):
-        return True
+    old, new = (
+        [keras.ops.convert_to_numpy(w.value).tobytes() for w in each.weights]
+        for each in (model, built)
+    )
+    return old == new
+
+
+def _has_equal_outputs(built: keras.Model, model: keras.Model) -> bool | None:
+    """Compare outputs on random inputs; return None if the first cannot be called."""
     for length in LENGTHS:
         try:
             arrays = [_example(x, length) for x in model.inputs]
@@ -188,29 +148,36 @@ def _computes_otherwise(built: keras.Model, model: keras.Model, folder: str) -> 
             continue
         try:
             pairs = zip(expected, _outputs(built, model, nest), strict=True)
-            return not all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
+            return all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
         except Exception:  # the other model takes these inputs, or gives other shapes
-            return True
-    return False
-
-
-def _values(model: keras.Model) -> list[bytes]:
-    """Return the weights, bit for bit."""
-    return [keras.ops.convert_to_numpy(w.value).tobytes() for w in model.weights]
+            return False
+    return None
 
 
 def _example(x: keras.KerasTensor, length: int) -> Any:
-    """Return an input of normal numbers, or of 0 and 1 if it takes integers."""
+    """Return an input of normal numbers, of texts, or of 0 and 1."""
     sizes = [2 if n is None and at == 0 else n for at, n in enumerate(x.shape)]
     shape = [length if n is None else n for n in sizes]
     numbers = np.random.default_rng(0).normal(size=shape)
+    if x.dtype == "string":
+        return keras.ops.convert_to_tensor(np.where(numbers > 0, "some text", "1"))
     return keras.ops.cast(numbers if "float" in x.dtype else numbers > 0, x.dtype)
 
 
+class _Start(keras.StatelessScope):  # type: ignore[misc]
+    """Other values for variables, and 0 for states of recurrent layers."""
+
+    def get_current_value(self, variable: Any) -> Any:
+        value = super().get_current_value(variable)
+        return keras.ops.zeros(variable.shape) if value is None else value
+
+
 def _outputs(model: keras.Model, other: keras.Model, nest: Any) -> list[Any]:
-    """Return the outputs of a model in the state of another; change neither."""
-    kinds = other.trainable_variables, other.non_trainable_variables
-    values = ([variable.value for variable in each] for each in kinds)
-    outputs, _ = model.stateless_call(*values, nest, training=False)
-    floats = (keras.ops.cast(x, "float32") for x in keras.tree.flatten(outputs))
+    """Return the outputs of a model with the variables of another; change neither."""
+    variables = (
+        x.trainable_variables + x.non_trainable_variables for x in (model, other)
+    )
+    with _Start([*zip(*variables, strict=True)]):
+        outputs = keras.tree.flatten(model(nest, training=False))
+        floats = [keras.ops.cast(x, "float32") for x in outputs]
     return [*map(keras.ops.convert_to_numpy, floats)]

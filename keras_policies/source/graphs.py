@@ -1,6 +1,7 @@
 """Models as functions that build them."""
 
 import collections
+import contextlib
 import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_policies.source import operations
-from keras_policies.source.calls import Call, Graph, tensors
+from keras_policies.source.calls import Graph, tensors
 from keras_policies.source.layout import call, literal, sequence
 from keras_policies.source.loops import folded
 from keras_policies.source.objects import (
@@ -28,15 +29,6 @@ UNPACKED = 4  # outputs of a call; more are items of one variable
 
 
 @dataclasses.dataclass(frozen=True)
-class Function:
-    """A function that builds inner models, which differ at most in their names."""
-
-    name: str
-    lines: Sequence[str]
-    models: list[str]  # the names, as literals
-
-
-@dataclasses.dataclass(frozen=True)
 class Body:
     """The statements of a function, except for the one that makes the model."""
 
@@ -44,6 +36,7 @@ class Body:
     before: Sequence[str] = ()
     after: Sequence[str] = ()
     ops: Sequence[Any] = ()  # what each variable is a result of
+    inputs: int = 0
 
 
 class Module(Objects):
@@ -51,37 +44,35 @@ class Module(Objects):
 
     def __init__(self, style: Style) -> None:
         super().__init__(style)
-        self.functions = dict[tuple[str, ...], Function]()  # inner models first
+        # Lines that build an inner model -> the function, and the names of its models.
+        self.functions = dict[tuple[str, ...], tuple[str, set[str]]]()
         self.operations = set[str]()  # the classes of those that are called
         self.is_frozen = False  # whether an outer model freezes its layers
 
-    def text(self, model: keras.Model, *, compile: bool) -> Iterator[str]:
+    def text(self, model: keras.Model, *, compile: bool = False) -> Iterator[str]:
         """Yield the lines of all functions; `build_model` is the last one."""
-        lines = self._lines(model, compile=compile)
-        for function in [*self.functions.values(), Function("build_model", lines, [])]:
-            has_many = len({*function.models}) > 1
-            yield from ("", "", f"def {function.name}({'name' * has_many}):")
-            for line in function.lines:
-                if not has_many and function.models:
-                    line = line.replace("name=name", f"name={function.models[0]}")
-                for each in self.functions.values():
-                    if len({*each.models}) == 1:
-                        line = line.replace(
-                            f"{each.name}({each.models[0]})", f"{each.name}()"
-                        )
+        built = tuple(self._lines(model, compile=compile))
+        functions = self.functions | {built: ("build_model", set())}
+        for lines, (function, names) in functions.items():
+            yield from ("", "", f"def {function}({'name' * (len(names) > 1)}):")
+            for line in lines:
+                if len(names) == 1:
+                    line = line.replace("name=name", f"name={min(names)}")
+                for each, others in self.functions.values():
+                    if len(others) == 1:
+                        line = line.replace(f"{each}({min(others)})", f"{each}()")
                 yield f"    {line}"
 
     def model(self, model: keras.Model) -> str:
         name = literal(model.name)
         lines = tuple(self._lines(model))
         own = tuple(line.replace(f"name={name}", "name=name") for line in lines)
-        if own not in self.functions:
-            taken = {"build_model", *(each.name for each in self.functions.values())}
-            unused = unique(f"build_{identifier(model.name)}", taken)
-            self.functions[own] = Function(unused, own, [])
-        function, names = self.functions[own], [name] * (own != lines)
-        function.models.extend(names)
-        return call(function.name, names)
+        taken = {"build_model", *(function for function, _ in self.functions.values())}
+        unused = unique(f"build_{self._place(model)}", taken)
+        function, names = self.functions.setdefault(own, (unused, set()))
+        args = [name] * (own != lines)
+        names.update(args)
+        return call(function, args)
 
     def _lines(self, model: keras.Model, *, compile: bool = False) -> list[str]:
         """Return the lines of the function that builds a model."""
@@ -100,7 +91,9 @@ class Module(Objects):
         after += [self._compile(model)] if compile else []
         ending = [f"model = {made}", *after, "return model"]
         lines = [*body.before, *(ending if after else [f"return {made}"])]
-        return named(folded(lines), body.ops, len(body.args) and len(model.inputs))
+        if self.style.full:
+            return lines
+        return named(folded(lines), body.ops, body.inputs)
 
     def _sequential(self, model: keras.Model, value: Any) -> Body:
         layers = value["config"]["layers"]
@@ -117,66 +110,79 @@ class Module(Objects):
         code = dict[int, str]()  # id of a tensor -> how it is read
         variables = dict[Any, str]()  # of layers that are called more than once
         times = collections.Counter(each.op for each in graph.calls)
-        read = {
-            id(x) for each in graph.calls for x in tensors((each.args, each.kwargs))
-        }
-        read |= {id(x) for x in tensors(graph.outputs)}
+        ends = [graph.inputs, graph.outputs]
+        taken = [ends, *((each.args, each.kwargs) for each in graph.calls)]
+        read = {id(x) for x in tensors(taken)}
 
         def variable(op: Any) -> str:
             ops.append(op)
             return f"\0{len(ops) - 1}\0"
 
         def write(value: Any) -> str:
-            return self.value(data(value, code))
+            value = keras.tree.map_structure(
+                lambda x: code[id(x)] if isinstance(x, keras.KerasTensor) else x, value
+            )
+            return self.value(keras.saving.serialize_keras_object(value))
 
         for x, layer in zip(tensors(graph.inputs), graph.layers, strict=True):
             code[id(x)] = variable(layer)
-            made = self._input(config_of(layer)["config"])
-            lines.append(f"{code[id(x)]} = {made}")
+            lines.append(f"{code[id(x)]} = {self._input(config_of(layer)['config'])}")
         for each in graph.calls:
-            op, paths = each.op, [*_paths(each.outputs)]
+            op = each.op
+            paths = {  # such as `["a"][0]` -> a result
+                "".join(f"[{literal(key)}]" for key in path): x
+                for path, x in keras.tree.flatten_with_path(each.outputs)
+            }
+            if times[op] > 1 and op not in variables and isinstance(op, keras.Layer):
+                made, variables[op] = self._made(op), variable(op)
+                lines.append(f"{variables[op]} = {made}")
             if isinstance(op, keras.Layer):
-                if times[op] > 1 and op not in variables:
-                    made, variables[op] = self._made(op), variable(op)
-                    lines.append(f"{variables[op]} = {made}")
                 args = map(write, each.args)
                 kwargs = {key: write(value) for key, value in each.kwargs.items()}
                 called = call(variables.get(op) or self._made(op), args, kwargs)
             else:
-                called = self._operation(each, write)
-            is_flat = [path for path, _ in paths] == [
-                f"[{n}]" for n in range(len(paths))
-            ]
+                self.operations.add(type(op).__name__)
+                with self._at(op):
+                    called = operations.op_call(op, each.args, each.kwargs, write)
+            is_flat = [*paths] == [f"[{n}]" for n in range(len(paths))]
             if is_flat and 1 < len(paths) <= UNPACKED:
-                code |= {id(x): variable(op) for _, x in paths if id(x) in read}
-                target = ", ".join(code.get(id(x), "_") for _, x in paths)
+                code |= {id(x): variable(op) for x in paths.values() if id(x) in read}
+                target = ", ".join(code.get(id(x), "_") for x in paths.values())
             else:
                 target = variable(op)
-                code |= {id(x): target + path for path, x in paths}
+                code |= {id(x): target + path for path, x in paths.items()}
             lines.append(f"{target} = {called}")
-        ends = [write(graph.inputs), write(graph.outputs)]
-        return Body(ends, before=lines, ops=ops)
+        if self.style.full:  # weights are saved in the order of layers
+            order = list(dict.fromkeys([*graph.layers, *(x.op for x in graph.calls)]))
+            lines.append(f"# {[order.index(layer) for layer in model.layers]}")
+        return Body(
+            [*map(write, ends)], before=lines, ops=ops, inputs=len(graph.layers)
+        )
 
     def _made(self, op: Any) -> str:
         """Return the code that makes a layer."""
-        self.place, value = identifier(op.name), config_of(op)
+        value = config_of(op)
         if is_model(value):
             return self.model(op)
         if self.is_frozen and not op.trainable:
             value["config"].pop("trainable", None)
-        try:
+        with self._at(op):
             return self.instance(value)
-        except CannotWriteError as error:
-            raise no_source(op, error) from error
 
-    def _operation(self, each: Call, write: operations.Write) -> str:
-        """Return the call of an operation."""
-        self.operations.add(type(each.op).__name__)
-        self.place = identifier(each.op.name)
+    @contextlib.contextmanager
+    def _at(self, op: Any) -> Iterator[None]:
+        """Name constants and errors after a layer or an operation."""
+        self.place = self._place(op)
         try:
-            return operations.op_call(each.op, each.args, each.kwargs, write)
-        except ValueError as error:
-            raise no_source(each.op, error) from error
+            yield
+        except CannotWriteError as error:
+            place = f"{op.name!r} ({type(op).__name__})"
+            raise ValueError(
+                f"There is no source code for this model: {place}: {error}."
+            ) from error
+
+    def _place(self, op: Any) -> str:
+        return "part" if self.style.full else identifier(op.name)
 
     def _input(self, config: Mapping[str, Any]) -> str:
         """Return the call of `keras.Input`."""
@@ -207,28 +213,3 @@ class Module(Objects):
             if key != "jit_compile" and value != defaults[key].default
         }
         return call("model.compile", [], given)
-
-
-def no_source(op: Any, error: Exception) -> ValueError:
-    """Return the error that names a layer or an operation."""
-    place = f"{op.name!r} ({type(op).__name__})"
-    return ValueError(f"There is no source code for this model: {place}: {error}.")
-
-
-def data(value: Any, code: Mapping[int, str]) -> Any:
-    """Return arguments as configs, with the code of their tensors."""
-    return keras.saving.serialize_keras_object(
-        keras.tree.map_structure(
-            lambda x: code[id(x)] if isinstance(x, keras.KerasTensor) else x, value
-        )
-    )
-
-
-def _paths(structure: Any, path: str = "") -> Iterator[tuple[str, keras.KerasTensor]]:
-    """Yield how each tensor of a structure is reached, as in `["a"][0]`."""
-    if isinstance(structure, keras.KerasTensor):
-        yield path, structure
-        return
-    is_dict = isinstance(structure, dict)
-    for key in structure if is_dict else range(len(structure)):
-        yield from _paths(structure[key], f"{path}[{literal(key)}]")

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -36,6 +37,7 @@ class Style:
     named: frozenset[str] = frozenset()  # classes whose automatic names are written
     explicit: bool = False  # with masks, axes and flags that Keras may find by itself
     typed: bool = False  # with the policy of each layer, whatever the global one is
+    full: bool = False  # with all but names, to compare models
 
 
 def is_object(value: Any) -> bool:
@@ -66,7 +68,7 @@ class Objects:
         self.imports = {"import keras"}
         self.constants = dict[str, Any]()
         self.policies = list[str]()
-        self.names = dict[str, str]()  # of layers -> classes, if they are written
+        self.names = list[tuple[str, str]]()  # classes and names of layers
         self.place = "constant"  # where constants come from
 
     def model(self, model: keras.Model) -> str:
@@ -121,21 +123,22 @@ class Objects:
         parameters = inspect.signature(cls).parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         needed = self._needed(cls, config)
-        if not takes_all:
+        if not (takes_all or self.style.full):
             needed &= {*parameters}
         named = (
             self.name(value["class_name"], config["name"]) if "name" in config else {}
         )
-        values = {k: self._argument(k, v) for k, v in config.items() if k in needed}
+        # The order of some configs is that of the call that made the object.
+        keys = sorted(needed) if self.style.full else [k for k in config if k in needed]
+        values = {key: self._argument(key, config[key]) for key in keys}
         return call(name, *arguments(cls, named | values))
 
     def name(self, kind: str, name: str) -> dict[str, str]:
         """Return `name=` for a layer of a class, or {} if Keras gives it that name."""
+        self.names.append((kind, name))
         pattern = rf"{re.escape(automatic(kind))}(_[1-9]\d*)?"
-        if re.fullmatch(pattern, name) and kind not in self.style.named:
-            return {}
-        self.names[name] = kind
-        return {"name": literal(name)}
+        is_automatic = re.fullmatch(pattern, name) and kind not in self.style.named
+        return {} if is_automatic or self.style.full else {"name": literal(name)}
 
     def resolved(self, value: Any, name: str) -> tuple[Any, str]:
         """Return a class or a function, and its name in the module."""
@@ -170,6 +173,8 @@ class Objects:
         skipped = {"name"} | (set() if self.style.explicit else FOUND_IN_BUILD)
         if cls.__module__.startswith("keras.") and not self.style.train:
             skipped |= {key for key in config if key.endswith("_initializer")}
+        if self.style.full:
+            return config.keys() - skipped
         needed = {key for key in config if defaults.get(key) is none}
         if config.get("data_format") == "channels_first":
             needed.add("data_format")  # the default depends on a file of the user
@@ -239,13 +244,8 @@ def arguments(
     return args, kwargs | others
 
 
-def text(value: Any) -> str:
-    """Return a text that is the same for equal values, and for lists and tuples."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{k!r}: {text(v)}' for k, v in sorted(value.items()))}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(text, value))}]"
-    return repr(value)
+# The same text for equal values, and for lists and tuples.
+text = functools.partial(json.dumps, sort_keys=True, default=repr)
 
 
 def unique(name: str, taken: Iterable[str]) -> str:

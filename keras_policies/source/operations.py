@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_policies.source.calls import is_plainly
 from keras_policies.source.layout import call
-from keras_policies.source.objects import arguments
+from keras_policies.source.objects import CannotWriteError, arguments
 
 Write: TypeAlias = Callable[[Any], str]
 
@@ -37,7 +37,7 @@ def op_call(
     """Return the call of an operation on values that `write` turns into code.
 
     Raises:
-        ValueError: if no function of keras.ops takes them.
+        CannotWriteError: if no function of keras.ops takes them.
     """
     kind = type(op).__name__
     if kind == "GetItem":
@@ -62,7 +62,7 @@ def op_call(
         if is_plainly(values[key], default) and key not in called:
             del values[key]
     if unknown := [key for key in values if key not in parameters]:
-        raise ValueError(f"{name} does not take {', '.join(unknown)}")
+        raise CannotWriteError(f"{name} does not take {', '.join(unknown)}")
     written, keywords = arguments(function, values, called)
     return call(name, map(write, written), {k: write(v) for k, v in keywords.items()})
 
@@ -97,4 +97,4 @@ def _function(kind: str) -> tuple[str, Callable[..., Any]]:
         for name in dir(module):
             if name.replace("_", "") == letters:
                 return f"ops.{prefix}{name}", getattr(module, name)
-    raise ValueError(f"keras.ops has no function for {kind}")
+    raise CannotWriteError(f"keras.ops has no function for {kind}")

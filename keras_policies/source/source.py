@@ -13,13 +13,13 @@ import keras
 import numpy as np
 
 from keras_policies._common.types import Path
+from keras_policies._common.warnings import warn
 from keras_policies.source import checking
 from keras_policies.source.graphs import Module
 from keras_policies.source.layout import call, laid_out, literal
-from keras_policies.source.objects import Style
+from keras_policies.source.objects import Style, config_of
 
 OFTEN = 3  # policies that are named once if so many layers have them
-TRIES = 6  # styles, until the module builds an equal model
 
 
 def to_source(
@@ -65,10 +65,10 @@ def to_source(
     if path and path.suffix != ".npz":
         raise ValueError(f"constants must end in '.npz', received {constants!r}.")
 
-    def code() -> str:
+    def code() -> tuple[str, bool]:
         with tempfile.TemporaryDirectory() as folder:
-            style = Style(train=train)
-            for _ in range(TRIES):
+            style = Style(train=train, typed=keras.config.floatx() != "float32")
+            while True:
                 module = Module(style)
                 lines = [*module.text(model, compile=compile)]
                 if module.policies and not style.typed:
@@ -77,14 +77,20 @@ def to_source(
                     continue
                 file = path and pathlib.Path(folder, path.name)
                 text = _text(module, lines, _title(model, origin), file)
-                style = checking.next_style(text, model, module, folder)
+                style, is_compared = checking.next_style(text, model, module, folder)
                 if style == module.style:
                     if path and file and module.constants:
                         shutil.copyfile(file, path)
-                    return text
-        raise ValueError(f"No source code builds a model equal to {model.name!r}.")
+                    return text, is_compared
 
-    return checking.apart(code)
+    text, is_compared = checking.apart(code, config_of(model))
+    if not is_compared:
+        warn(
+            f"The outputs of {model.name!r} were not compared with those of its source "
+            "code, since it cannot be called on random inputs. Compare them on inputs "
+            "of yours."
+        )
+    return text
 
 
 def _check(model: keras.Model) -> None:

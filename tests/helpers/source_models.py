@@ -57,6 +57,12 @@ def mask_given():
     return keras.Model([x, mask], layers.LSTM(3)(x, mask=mask))
 
 
+def equal_names():
+    i, x = Input((4,)), Input((4,))
+    inner = keras.Model(i, layers.Dense(4)(ops.relu(i)), name="dense")
+    return keras.Model(x, layers.Dense(2, name="dense_1")(inner(x)))
+
+
 def attention():
     query, value, mask = Input((5, 4)), Input((6, 4)), Input((5, 6), dtype="bool")
     layer = layers.MultiHeadAttention(2, 3, value_dim=5, output_shape=7, dropout=0.1)
@@ -292,7 +298,7 @@ _MADE = [shared_layer, states, inner_model_twice, inner_model_of_dicts, masks]
 _MADE += [inner_model_of_a_list, mask_given, attention, operations, constants, names]
 _MADE += [large_constant, policies, input_kinds, no_layers, inner_sequentials, cells]
 _MADE += [model_in_a_wrapper, two_directions, training_settings, frozen_base, images]
-_MADE += [unused_input]
+_MADE += [unused_input, equal_names]
 REPEATED = [transformer, residual_stages, inverted_residuals, equal_layers, skips]
 REPEATED += [inner_blocks, two_states, shared_in_loop, odd_numbers]
 _MADE += REPEATED

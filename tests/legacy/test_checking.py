@@ -346,9 +346,10 @@ def test_models_of_stock_classes_are_checked_if_that_costs_little(monkeypatch):
         assert "not checked" not in opened(path, verify=verify)
         is_due, found = checks.pop()
         assert is_due == expected
-        # jax 0.4.38, of the lowest Keras, rounds products of float16 otherwise.
+        # The older runtime of jax 0.4.38 rounds a convolution in float16 otherwise if
+        # it is called alone.
         is_lowest = keras.__version__.startswith("3.8.")
-        assert found.difference < (1e-3 if is_lowest else 1e-5)
+        assert found.difference < (2**-11 if is_lowest else 1e-5)
     load_model(path, verify=False)
     assert not checks
     monkeypatch.setattr(limits, "SMALL_WORK", 1)

@@ -34,6 +34,30 @@ def test_shapes_are_broadcast_together_where_the_larger_is_known():
         table.call("broadcast_dynamic_shape", [batch, [2, 4]], {})
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("truncatediv", [16777217, -16777217, 715827882, -3, -3, 0]),
+        ("compat.v1.div", [16777217, -16777217, 715827882, -3, -3, 0]),
+        ("truncatemod", [0, 0, 1, -1, 1, -7]),
+    ],
+)
+def test_quotients_of_whole_numbers_are_exact(name, expected):
+    """As TensorFlow 2.15 computes them; float32 has 24 bits."""
+    numbers = np.int32([[2**24 + 1, -(2**24) - 1, 2**31 - 1, -7, 7, -7]])
+    x, divisors = keras.Input((6,), dtype="int32"), np.int32([[1, 1, 3, 2, -2, 9]])
+    model = keras.Model(x, table.call(name, [x, divisors], {}))
+    assert keras.ops.convert_to_numpy(model(numbers)).tolist() == [expected]
+    assert table.call(name, [numbers, divisors], {}).tolist() == [expected]
+
+
+def test_means_of_whole_numbers_are_exact():
+    x = keras.Input((2,), dtype="int32")
+    model = keras.Model(x, table.call("math.reduce_mean", [x, 1], {}))
+    numbers = np.int32([[2**24 + 1, 2**24 + 1], [-3, 2]])
+    assert keras.ops.convert_to_numpy(model(numbers)).tolist() == [16777217, 0]
+
+
 def test_two_batch_sizes_of_a_model_are_the_same_size():
     one, other = keras.Input((4,)), keras.Input((4,))
     shapes = [table.call("shape", [x], {}) for x in (one, keras.ops.relu(other))]

@@ -457,3 +457,22 @@ def test_the_command_writes_the_texts_beside_the_model(folder, tmp_path, capsys)
     assert main(arguments) == 1
     assert "new.texts.json: it exists already" in capsys.readouterr().err
     assert not new.exists()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_texts_that_the_code_of_a_class_reads_stay_inside(release, folder):
+    class Ranking(keras.Model):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.words = keras.layers.StringLookup(vocabulary=["Alien", "Brazil"])
+
+        def call(self, inputs):
+            return self.words(inputs["title"])
+
+    path = folder / release / "ranking" / "saved_model"
+    with pytest.raises(
+        LegacyModelError,
+        match=r"(?s)the class 'Ranking' reads texts; only .* can read them outside",
+    ) as caught:
+        load_model(path, {"Ranking": Ranking}, texts="outside")
+    assert caught.value.code == "KP306"

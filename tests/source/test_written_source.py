@@ -1,6 +1,7 @@
 """The source code of models, as it is written."""
 
 import concurrent.futures
+import importlib
 import re
 import subprocess
 import sys
@@ -132,6 +133,93 @@ def test_the_policies_of_a_mixed_model_do_not_depend_on_the_global_one():
     policies = [layer.dtype_policy.name for layer in built.layers[1:]]
     assert policies == ["mixed_float16", "float32"]
     assert built.outputs[0].dtype == "float32"
+
+
+@once
+def test_the_code_does_not_depend_on_the_default_dtype():
+    keras.config.set_floatx("float64")
+    try:
+        inputs = keras.Input((4,), dtype="float32", name="i")
+        x = layers.Dense(3, dtype="float32", name="a")(inputs)
+        x = layers.Dense(3, dtype="float64", name="b")(x)
+        text = keras_policies.to_source(keras.Model(inputs, x))
+    finally:
+        keras.config.set_floatx("float32")
+    namespace = {}
+    exec(text, namespace)
+    built = namespace["build_model"]()
+    assert [layer.compute_dtype for layer in built.layers[1:]] == ["float32", "float64"]
+    assert built.inputs[0].dtype == "float32"
+
+
+@once
+def test_a_class_that_only_a_scope_knows_is_imported_from_its_module(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "layers_of_mine.py").write_text(
+        "import keras\n\n\nclass Doubled(keras.layers.Layer):\n"
+        "    def call(self, x):\n        return 2 * x\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    cls = importlib.import_module("layers_of_mine").Doubled
+    inputs, i = keras.Input((5, 4)), keras.Input((4,))
+    inner = keras.Model(i, cls(name="doubled")(i), name="inner")
+    with keras.saving.custom_object_scope({"Doubled": cls}):
+        model = keras.Model(inputs, layers.TimeDistributed(inner)(inputs))
+        text = keras_policies.to_source(model)
+    assert "from layers_of_mine import Doubled" in text
+    assert "outputs = Doubled()(inputs)" in text
+
+
+@once
+def test_states_of_recurrent_layers_are_no_part_of_the_code():
+    inputs = keras.Input(batch_shape=(3, 5, 4))
+    gru = layers.GRU(2, return_sequences=True, stateful=True)
+    lstm = layers.LSTM(3, stateful=True)
+    model = keras.Model(inputs, lstm(layers.Bidirectional(gru)(inputs)))
+    model(np.ones((3, 5, 4), "float32"))
+    states = [keras.ops.convert_to_numpy(x).tolist() for x in lstm.states]
+    assert "layers.LSTM(3, stateful=True" in keras_policies.to_source(model)
+    assert [keras.ops.convert_to_numpy(x).tolist() for x in lstm.states] == states
+    assert np.any(states)
+
+
+@once
+@pytest.mark.parametrize("mask_zero", [False, True])
+def test_what_bidirectional_does_with_masks_counts_if_there_is_one(mask_zero):
+    inputs = keras.Input((5,), dtype="int32")
+    x = layers.Embedding(9, 4, mask_zero=mask_zero)(inputs)
+    both = layers.Bidirectional(layers.GRU(2, return_sequences=True))
+    for layer in both.forward_layer, both.backward_layer:
+        layer.zero_output_for_mask = False  # as before Keras 2.3; it cannot be written
+    model = keras.Model(inputs, both(x))
+    if mask_zero:
+        with pytest.raises(ValueError, match="zero_output_for_mask=True"):
+            keras_policies.to_source(model)
+    else:
+        assert "layers.Bidirectional(" in keras_policies.to_source(model)
+
+
+@once
+def test_outputs_that_cannot_be_compared_are_told():
+    inputs = keras.Input((None,))  # it has to be seven
+    model = keras.Model(inputs, layers.Reshape((7, 1))(inputs), name="week")
+    with pytest.warns(
+        keras_policies.KerasPoliciesWarning,
+        match="outputs of 'week' were not compared with those of its source code",
+    ):
+        text = keras_policies.to_source(model)
+    assert "layers.Reshape((7, 1)" in text
+
+
+@once
+def test_the_order_of_layers_counts_since_weights_are_saved_in_it():
+    lines, names = checking._described(chain(), checking.Style())
+    assert "    # [0, 1, 2, 3]" in lines
+    assert names == [
+        ("InputLayer", "image"),
+        *(("Conv2D", "a"), ("Flatten", "b"), ("Dense", "c"), ("Functional", "net")),
+    ]
 
 
 @once

@@ -33,7 +33,7 @@ from keras_policies.legacy.build import (
 from keras_policies.legacy.build.comparison import Check
 from keras_policies.legacy.build.programs import BuiltLayers
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
-from keras_policies.legacy.build.text_cuts import TextCuts
+from keras_policies.legacy.build.text_cuts import STRING, TextCuts, unreadable
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
@@ -160,6 +160,9 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
             # An Embedding takes inputs of any rank.
             model.built = [*map(type, model.layers)] == [keras.layers.Embedding]
         if not model.built and inputs:  # a subclassed model
+            takes_texts = STRING in [dtype for _, dtype in inputs]
+            if plan.options.texts_outside and takes_texts:
+                raise unreadable(f"the class {type(model).__name__!r}")
             tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
             with own_classes.scope(plan.policy):
                 model(tensors[0] if len(tensors) == 1 else tensors)

@@ -216,25 +216,21 @@ def select(condition: Value, x: Value, y: Value) -> Value:
     return where(condition, x, y)
 
 
-def _truncated_quotient(x: Any, y: Any) -> Any:
-    return ops.cast(ops.trunc(ops.true_divide(x, y)), dtype_of(x))
-
-
 def _remainder(x: Any, y: Any) -> Any:
     """Return the remainder that has the sign of `x`."""
-    return ops.subtract(x, ops.multiply(_truncated_quotient(x, y), y))
+    return ops.subtract(x, ops.multiply(computed.truncated_quotient(x, y), y))
 
 
 def _quotient_of_1(x: Any, y: Any) -> Any:
     """Divide as TensorFlow 1 did: a quotient of integers is truncated."""
     is_whole = evaluator.is_integer_dtype(dtype_of(x))
-    return _truncated_quotient(x, y) if is_whole else ops.true_divide(x, y)
+    return computed.truncated_quotient(x, y) if is_whole else ops.true_divide(x, y)
 
 
 functions(
     "x y",
     (_quotient_of_1, "compat.v1.div Div"),
-    (_truncated_quotient, "truncatediv TruncateDiv"),
+    (computed.truncated_quotient, "truncatediv TruncateDiv"),
     (_remainder, "truncatemod Mod TruncateMod"),
 )
 

@@ -34,7 +34,7 @@ def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
             ops.sum(each, axis=along, keepdims=keepdims)
             for each in (wide, ops.ones_like(wide))
         )
-        return ops.cast(ops.trunc(ops.true_divide(total, count)), dtype_of(x))
+        return ops.cast(computed.truncated_quotient(total, count), dtype_of(x))
     return evaluate(name, x, axis=along, keepdims=keepdims)
 
 

@@ -275,3 +275,13 @@ def repeat(value: Any, times: DimLike, axis: int | None) -> Any:
         value, axis = reshape(value, [-1]), 0
     positions = ops.floor_divide(arange(0, times * shape(value)[axis]), times)
     return ops.take(value, positions, axis=axis)
+
+
+def truncated_quotient(x: Any, y: Any) -> Any:
+    """Divide, rounding towards zero; exact for whole numbers."""
+    if not evaluator.is_integer_dtype(dtype_of(x)):
+        return ops.trunc(ops.true_divide(x, y))
+    down = ops.floor_divide(x, y)
+    rest = ops.subtract(x, ops.multiply(down, y))
+    is_low = ops.logical_and(ops.less(down, 0), ops.not_equal(rest, 0))
+    return ops.add(down, ops.cast(is_low, dtype_of(down)))
