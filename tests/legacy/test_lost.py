@@ -320,7 +320,7 @@ def test_a_layer_that_two_lost_layers_share_is_named_as_copied(of):
     copied = {name.rpartition("/")[2] for name in lost.copied}
     moving = {"moving_mean", "moving_variance"}
     assert copied == {"kernel", "bias", "gamma", "beta", *moving}
-    assert "Copied, since several of these layers shared them" in str(lost)
+    assert "Copied, because several of these layers shared them" in str(lost)
 
 
 @pytest.mark.once("errors and plans, before a model is built")

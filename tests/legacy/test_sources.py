@@ -388,6 +388,7 @@ def write_cache(cache):
     (snapshot / "README.md").write_text("a model card")
 
 
+@pytest.mark.slow("processes that import Keras and huggingface_hub")
 @pytest.mark.once("where a file comes from")
 def test_a_model_of_the_hub_opens_from_the_cache(tmp_path):
     write_cache(tmp_path)
@@ -445,6 +446,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow("processes that import Keras and huggingface_hub")
 @pytest.mark.once("where a file comes from")
 def test_a_model_of_the_hub_is_downloaded(tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)

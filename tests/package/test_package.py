@@ -163,6 +163,7 @@ import keras_policies
     assert "another exception" not in done.stderr
 
 
+@pytest.mark.slow("a process that imports Keras and matplotlib")
 @pytest.mark.once("a process of its own")
 def test_the_benchmarks_start():
     """From the root, as README runs them: `.ci/run` does so after all tests."""

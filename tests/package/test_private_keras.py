@@ -35,6 +35,7 @@ ALLOWED = {
     "inner._rebuild": "our own Reconstructor, in its own method",
     "settled._dtypes": "our own Policy, in its own method",
     "settled._own_name": "our own Policy, in its own method",
+    "os._exit": "Python's",
     "sys._getframe": "Python's",
     "tensor._version": "torch's",
     "torch._amp_foreach_non_finite_check_and_unscale_": "torch's",

@@ -36,6 +36,7 @@ def printed(code, *arguments):
     return done.stdout
 
 
+@pytest.mark.slow("three processes that import Keras")
 @pytest.mark.once("processes of their own")
 def test_the_import_does_the_same_however_the_process_was_started():
     outputs = {printed(IMPORT, json.dumps(argv)) for argv in STARTED.values()}
@@ -55,6 +56,7 @@ print(len(keras_policies.patches()), keras_policies.Policy("float16").compute_dt
 """
 
 
+@pytest.mark.slow("a process that imports Keras")
 @pytest.mark.once("a process of its own")
 def test_a_command_that_builds_models_has_the_whole_package():
     assert printed(LATER) == "17 float16\n"

@@ -8,6 +8,8 @@ import sys
 import pytest
 import stock_program
 
+pytestmark = pytest.mark.slow("two processes that train and save", each_backend=True)
+
 
 def start(*modules):
     """Start the program in a process that imports these modules first."""

@@ -459,6 +459,7 @@ def test_what_has_no_source_code_is_refused_by_name(name):
         keras_policies.to_source(model)
 
 
+@pytest.mark.slow("writes the source of all models")
 @pytest.mark.once("the text depends on no backend", for_all_keras=True)
 def test_ruff_would_not_format_it_otherwise(tmp_path):
     for name, make in MODELS.items():
