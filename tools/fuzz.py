@@ -158,7 +158,7 @@ def outcome(path):
         options = loading.checked_options("rebuild")
         built = loading.rebuild(path, None, options, verify=True)
     except LegacyModelError as error:
-        if "not as it was" in str(error) or "cannot be called" in str(error):
+        if error.code == "KP501" or "cannot be called" in str(error):
             return "differs", str(error)
         return "refused", str(error)
     except (Exception, TooSlowError) as error:

@@ -241,8 +241,8 @@ FAULTS = (
     Fault(
         "a number on a boundary in another bucket",
         "legacy/ops/math_reductions.py",
-        "ops.cast(ops.greater_equal(number, boundaries), ",
-        "ops.cast(ops.greater(number, boundaries), ",
+        "-1) >= boundaries",
+        "-1) > boundaries",
         "legacy/test_nodes.py legacy/test_ops.py",
     ),
     Fault(

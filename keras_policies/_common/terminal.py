@@ -52,7 +52,7 @@ def table(
 
     Cells in the columns `wrapped` take several lines first, and then those in `paths`
     are cut in their middle. Columns with a heading in `numbers` are aligned on the
-    right. `styles` has that of each row's last cell; a bold one is that of the row.
+    right. `styles` has the style of each row's last cell; bold applies to the row.
     """
     cells = [headings, *rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]

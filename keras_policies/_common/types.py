@@ -1,7 +1,7 @@
 """Names for the types in signatures that have no class of their own.
 
-Keras and the tensors of its backends have no types for a checker; the docstrings give
-the dtypes and shapes.
+Keras and the tensors of its backends have no types for a checker; the docstrings of
+public functions give the dtypes and shapes.
 """
 
 import os

@@ -96,7 +96,7 @@ class JaxBackend(Backend):
     def in_float64(self) -> AbstractContextManager[Any]:
         # It was experimental before jax 0.8.
         owner = jax if hasattr(jax, "enable_x64") else jax.experimental
-        context: AbstractContextManager[Any] = owner.enable_x64(True)  # noqa: FBT003
+        context: AbstractContextManager[Any] = owner.enable_x64(True)  # noqa: FBT003 (no name)
         return context
 
     def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:

@@ -60,7 +60,7 @@ class Backend:
     def unscaled_in_step(
         self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
     ) -> AbstractContextManager[StepGradients]:
-        """Return a context in which to take a training step with divided gradients."""
+        """Return a context for a step with gradients divided by a float32 scalar."""
         divided = self.unscale(gradients, scale)
         finite = self.all_finite(divided) if check and divided else None
         return contextlib.nullcontext(StepGradients(lambda: divided, finite))
@@ -104,7 +104,7 @@ class Backend:
         return contextlib.nullcontext()
 
     def place(self, array: npt.NDArray[Any]) -> Tensor:
-        """Return an array as a variable takes it uncompiled; it may keep the memory."""
+        """Return an array for a variable, which may keep its memory, uncompiled."""
         return array
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
@@ -122,7 +122,7 @@ class Backend:
         return [ops.convert_to_numpy(tensor) for tensor in keras.tree.flatten(results)]
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
-        """Return the gradients of the scalar `function(values)`, or zeros."""
+        """Return float32 gradients of a scalar function; zeros for unused values."""
         raise NotImplementedError(
             f"The {keras.backend.backend()} backend takes no gradients. Set "
             "KERAS_BACKEND to jax, tensorflow or torch."

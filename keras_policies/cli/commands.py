@@ -39,7 +39,9 @@ class NotInstalledError(ValueError):
 
 def _custom_objects(texts: Sequence[str]) -> dict[str, Any]:
     """Return `{name: object}` for a list of `module:name` and `layer=module:name`."""
-    if texts and os.getcwd() not in sys.path:  # of a script, it has only the folder
+    if (
+        texts and os.getcwd() not in sys.path
+    ):  # a command has its own folder there, not the user's
         sys.path.insert(0, os.getcwd())
     return dict(map(_custom_object, texts))
 
@@ -382,7 +384,9 @@ def _import_keras() -> None:
         startup.import_package()
     except ModuleNotFoundError as error:
         raise NotInstalledError(str(error)) from error
-    except ValueError as error:  # of Keras, which does not know the backend
+    except ValueError as error:
+        if os.environ.get(startup.VARIABLE) in (None, "", *startup.LIGHTEST_FIRST):
+            raise
         expected = f"Set {startup.VARIABLE} to jax, torch or tensorflow"
         raise CommandLineError(f"{error}. {expected}, or pass --backend.") from error
 

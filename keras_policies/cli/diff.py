@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies._common import terminal
+from keras_policies._common.text import printable
 from keras_policies._common.types import Config
 from keras_policies.backends.running import backend
 from keras_policies.cli.reports import UNLIMITED
@@ -24,7 +25,8 @@ NAMED = 5  # layers that only one model has
 # Models list their layers, and each layer is compared by itself.
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
 ONLY = "only in OLD", "only in NEW"
-CALLS = "calls of "
+CALLS = "calls of "  # a layer, which has a line of its own if it is in one model only
+OPERATIONS = "calls of operation "
 # Keras writes the policy of a Sequential, and does not read it again.
 UNREAD = {"Sequential": ("dtype",)}
 
@@ -110,11 +112,12 @@ def _config(layer: keras.Layer) -> Config:
     # Keras may number operations anew, so their names are those of their places.
     operations = [each for each in nodes if ".ops." in f"{each['module']}."]
     names = {x["name"]: f"{x['class_name']} {n}" for n, x in enumerate(operations)}
+    prefixes = dict.fromkeys(names, OPERATIONS)
     calls = {
-        f"{CALLS}{names.get(each['name'], each['name'])}": keras.tree.map_structure(
-            lambda value: names.get(value, value), each["inbound_nodes"]
+        prefixes.get(x["name"], CALLS) + names.get(x["name"], x["name"]): (
+            keras.tree.map_structure(lambda v: names.get(v, v), x["inbound_nodes"])
         )
-        for each in nodes
+        for x in nodes
     }
     left_out = *LAYERS, *UNREAD.get(config["class"], ())
     return calls | {key: config[key] for key in config.keys() - left_out}
@@ -129,7 +132,8 @@ def _settings(old: Config, new: Config, inside: str = "") -> Iterator[str]:
     """
     for key in sorted(old.keys() | new.keys(), key=str):
         first, second = old.get(key), new.get(key)
-        if str(key).startswith(CALLS) and None in (first, second):
+        is_operation = str(key).startswith(OPERATIONS)
+        if str(key).startswith(CALLS) and not is_operation and None in (first, second):
             continue  # the layer has a line of its own
         if isinstance(first, dict) and isinstance(second, dict):
             yield from _settings(first, second, f"{inside}{key}.")
@@ -175,7 +179,7 @@ def show(diff: Diff) -> None:
         names = [row.layer for row in diff.layers if row.config == (only,)]
         others = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
         if names:
-            print(f"{only}: {', '.join(names[:NAMED] + others)}")
+            print(printable(f"{only}: {', '.join(names[:NAMED] + others)}"))
     line = f"outputs: not compared: {diff.not_compared}"
     if diff.not_compared is None:
         line = f"outputs: largest difference {diff.outputs:.1g} of the largest output"

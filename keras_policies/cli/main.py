@@ -230,7 +230,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _add(command: Any, *options: str) -> None:
-    """Add options to a command, or to a group of one."""
+    """Add options to a command, or to one of its groups."""
     for option in options:
         if option == JSON_OR_QUIET:
             _add(command.add_mutually_exclusive_group(), "--json", "-q --quiet")

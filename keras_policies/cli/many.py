@@ -38,9 +38,8 @@ def run(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
     """Yield outcomes as they are ready; run again what a dead process left."""
     unfinished = []
-    again = {
-        item.path: item.again() for item in tasks
-    }  # computed before anything is written
+    # Computed before anything is written.
+    again = {item.path: item.again() for item in tasks}
     with _pool(processes) as pool:
         futures = {pool.submit(_run, item): item for item in tasks}
         for future in as_completed(futures):

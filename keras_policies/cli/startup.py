@@ -36,7 +36,7 @@ def set_backend(name: str) -> None:
 
 def is_installed(name: str) -> bool:
     """Return whether a backend is installed."""
-    return importlib.util.find_spec(name) is not None
+    return name.isidentifier() and importlib.util.find_spec(name) is not None
 
 
 def import_package() -> None:

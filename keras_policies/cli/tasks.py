@@ -111,7 +111,7 @@ class Task:
         return self._outcome(self._run)
 
     def again(self) -> "Task":
-        """Return the outcome to report if the process dies during this task."""
+        """Return the task to run if the process died during this one."""
         return self
 
     def failed(self, problem: Problem) -> Outcome:

@@ -36,8 +36,9 @@ def checking_shapes(check: Check) -> contextlib.AbstractContextManager[None]:
 def seeing_early_calls() -> contextlib.AbstractContextManager[None]:
     """Let Keras see at once which calls of a Functional's config it cannot make yet.
 
-    It makes them in rounds, and long errors for calls that wait. The key `taken` of a
-    call has the layer and the number of the call of each tensor that it takes.
+    Keras makes calls in rounds, and builds a long error for each call that has to wait.
+    The key `taken` of a call has the layer and the number of the call of each tensor
+    that it takes.
     """
     from keras.src.models import functional
 

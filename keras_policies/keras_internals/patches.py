@@ -179,7 +179,10 @@ def install_at(place: str, make_wrapper: Callable[[Function], Function]) -> None
 
 
 def replaces(place: str, needs: str | None = None) -> Callable[[Function], Function]:
-    """Decorator: replace the function at a place, unless a capability is missing."""
+    """Replace the function at a place; the decorated one gets it as first argument.
+
+    If a capability is missing, nothing is replaced.
+    """
 
     def decorate(function: Function) -> Function:
         if needs not in MISSING:

@@ -83,7 +83,7 @@ def read_lost_classes(
 ) -> None:
     """Let readers, `{class name: reader}`, read configs of classes that Keras has lost.
 
-    `deserialize` of the package `known` finds them, and configs that name a module of
+    `deserialize` of the package `known` finds them, also for configs that name one of
     `modules`. (Global custom objects would win over a user's own classes.)
     """
     if READING not in MISSING:

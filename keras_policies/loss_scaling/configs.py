@@ -134,7 +134,7 @@ def has_rule(config: Config) -> bool:
 
 
 def is_of_tf_keras(config: Config) -> bool:
-    """Return whether tf.keras, up to 2.3 or from 2.4 on, wrote a config."""
+    """Return whether tf.keras wrote a config; `dynamic` came with 2.4."""
     return "optimizer" in config or "dynamic" in config
 
 

@@ -66,7 +66,7 @@ class LoopState:
 
     def __init__(self, overridden: Iterable[str] = ()) -> None:
         self.overridden = frozenset(overridden)
-        self.ever = set(overridden)  # names of methods
+        self.ever = {*self.overridden}  # names of methods
         # Whether the loop asked for the scale, or scales in its own way.
         self.is_asked = GET_SCALED in self.ever
         # Methods called since the last step, in the order of their last calls.

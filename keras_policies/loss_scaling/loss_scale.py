@@ -83,7 +83,7 @@ class LossScale(abc.ABC):
         """Return the loss scale that `get_config` described."""
         return cls(**config)
 
-    if not TYPE_CHECKING:
+    if not TYPE_CHECKING:  # what tf.keras had; the errors name the replacement
 
         def __call__(self):
             raise TypeError(f"{type(self).__name__} is not callable. {CURRENT}.")
@@ -250,7 +250,7 @@ class DynamicLossScale(LossScale):
         # Floor and ceiling only if they are set, so that tf.keras can read the rest.
         defaults = {"minimum": 1.0, "maximum": FLOAT32_MAX}
         config = dataclasses.asdict(self)
-        return {k: v for k, v in config.items() if v != defaults.get(k)}
+        return {k: v for k, v in config.items() if (k, v) not in defaults.items()}
 
 
 def choose(

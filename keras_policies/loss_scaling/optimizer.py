@@ -79,8 +79,9 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
                 name=name,
             )
         self.rule: LossScale = rule
-        old, base = (loop_state.GET_SCALED, loop_state.UNSCALE), LossScaleOptimizer
-        overridden = {n for n in old if getattr(type(self), n) is not vars(base)[n]}
+        stock = vars(LossScaleOptimizer)
+        old = loop_state.GET_SCALED, loop_state.UNSCALE
+        overridden = {n for n in old if getattr(type(self), n) is not stock[n]}
         self.loop = loop_state.LoopState(overridden)
         self.is_wrapping = True
         vars(inner_optimizer)[configs.IS_WRAPPED] = True

@@ -1066,7 +1066,7 @@ COSTS = {
             (WEIGHTS, weights_alone, TOGETHER),
             (WEIGHTS, index_of_a_pipe, "weights.index is missing"),
             (WEIGHTS, shards_of_a_pipe, "the shard .* is missing"),
-            (WEIGHTS, many_shards, "by names alone"),
+            (WEIGHTS, many_shards, "a name-based checkpoint"),
             (WEIGHTS, shards_that_are_not_there, "-of-2147483647 is missing"),
             (WEIGHTS, objects_in_a_ring, "is longer than 65536 characters"),
             (WEIGHTS, objects_that_lead_to_all, "more than 3000000 links"),

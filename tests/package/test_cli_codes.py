@@ -323,9 +323,12 @@ def test_diff_knows_operations_by_their_places_in_place_of_their_names(
     old = saved("old.keras", lambda x: keras.ops.relu(x + 1.0))
     same = saved("same.keras", lambda x: keras.ops.relu(x + 1.0))
     other = saved("other.keras", lambda x: keras.ops.relu(x - 1.0))
+    last = saved("last.keras", lambda x: keras.ops.relu6(x + 1.0))
     assert main(["diff", old, same]) == 0
     assert main(["diff", old, other]) == 1
-    assert "calls of Subtract 0: null -> " in capsys.readouterr().out
+    assert "calls of operation Subtract 0: null -> " in capsys.readouterr().out
+    assert main(["diff", old, last]) == 1
+    assert "calls of operation Relu6 1: null -> " in capsys.readouterr().out
 
 
 def test_diff_names_the_policies_that_differ(tmp_path, capsys):

@@ -63,11 +63,6 @@ def _renamed(weight: LegacyWeight, layer: str, paths: dict[str, str]) -> LegacyW
     return dataclasses.replace(weight, path=path.removeprefix(f"{layer}/"))
 
 
-def _plain(path: str) -> str:
-    """Return a path as the reader gives it for a vocabulary."""
-    return "/".join(part.lstrip("_") for part in path.split("/"))
-
-
 def _walk(
     layer: keras.Layer, path: str, release: Release, seen: set[int]
 ) -> Iterator[tuple[keras.Layer, str]]:

@@ -169,7 +169,7 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
     except LegacyModelError as error:
         error.hint = error.hint or _hint_about(error.layer, plan)
         raise
-    except Exception as error:  # layers raise any for wrong configs
+    except Exception as error:  # layers raise any error for wrong configs
         problem = "the model could not be built from its config"
         raise explanations.explained(problem, error) from error
     if not isinstance(model, keras.Model):

@@ -381,7 +381,7 @@ def _run(
 def _called(model: keras.Model, nest: Nest) -> list[Array]:
     try:
         return backend.outputs(model, nest)
-    except Exception as error:  # layers raise any
+    except Exception as error:  # layers raise any error
         shapes = [np.shape(x) for x in keras.tree.flatten(nest)]
         problem = f"it cannot be called on inputs of the shapes {shapes}"
         problem += ", which its own graph takes"

@@ -48,7 +48,7 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         return _compile(model, plan, pairs)
     except LimitError:
         raise
-    except Exception as error:  # Keras and its optimizers raise any
+    except Exception as error:  # Keras and its optimizers raise any error
         kept = "its optimizer starts anew", "the model is not compiled"
         problem = training.unreadable("training_config", error)
         return [LeftOut(f"{problem}: {kept[not model.compiled]}", "KP601")]
@@ -350,9 +350,10 @@ def product_of_momenta(
 ) -> float:
     """Return Nadam's current product of momenta.
 
-    Keras 2.3, TensorFlow up to 2.10 and SavedModels record it. In others, TensorFlow
-    2.11 to 2.15 multiplied it for each of the `updates` of a step, one for each of n
-    variables, but left out one of them in each of the steps n to 2n - 1.
+    Keras 2.3, TensorFlow up to 2.10 and SavedModels record it. For other files it is
+    computed: TensorFlow 2.11 to 2.15 multiplied it for each of the `updates` of a step,
+    one for each of n variables, but left out one of them in each of the steps n to
+    2n - 1.
     """
     if state.momenta is not None:
         return state.momenta

@@ -25,7 +25,8 @@ LSTM_GATES, GRU_GATES = 4, 3
 def as_keras(weights: Sequence[LegacyWeight]) -> tuple[LegacyWeight, ...]:
     """Return the weights of a layer, with those of cuDNN layers in Keras's layout.
 
-    The bias identifies a cuDNN layer: it is one row, twice as long as the gates are.
+    The bias identifies a cuDNN layer: it is one row, twice as long as the biases of all
+    gates.
     """
     layers: dict[str, dict[str, LegacyWeight]] = collections.defaultdict(dict)
     for weight in weights:

@@ -42,7 +42,7 @@ Form = Callable[[keras.Layer, list[Tensor]], Tensor | None]
 class Found:
     """The calls of layers outside of graphs, by the ids of their configs."""
 
-    needed: Mapping[int, Specs]  # by layers that need a form, in an earlier build
+    needed: Mapping[int, Specs]  # of layers that need a form, from an earlier build
     backends: Collection[str]  # on which the model has to be right
     called: dict[int, tuple[keras.Layer, Specs]]  # in this build
 

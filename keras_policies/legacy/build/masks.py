@@ -3,8 +3,8 @@
 Keras 3 differs silently:
 
 - From 3.16 on, layers over time do not propagate the mask of their input (keras#23235).
-- After a merging layer, a step is padding if it is in all tensors, and never if one has
-  no mask. In tf.keras, it was padding if it was in any of them.
+- After a merging layer, a step is padding if it is padding in all tensors, and never if
+  one has no mask. In tf.keras, it was if it was padding in any of them.
 - Multiply, Maximum and Minimum also compute other numbers for padding.
 - A recurrent layer called with `initial_state` does not see the mask of its input.
 - MultiHeadAttention uses the masks of its inputs; in tf.keras, from 2.10 on.

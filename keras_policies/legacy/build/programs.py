@@ -144,9 +144,10 @@ class _LayerRun(Run):
 
     def _op(self, step: ir.OpStep) -> Any:
         inputs = [*map(self.value, step.inputs)]
-        fixed = [i for i, x in enumerate(step.inputs) if isinstance(x, ir.Constant)]
+        pairs = [*zip(step.inputs, inputs, strict=True)]
+        fixed = (i for i, (x, _) in enumerate(pairs) if isinstance(x, ir.Constant))
         constants = {str(i): inputs[i] for i in fixed}
-        tensors = [value for i, value in enumerate(inputs) if i not in fixed]
+        tensors = [value for x, value in pairs if not isinstance(x, ir.Constant)]
         node = {"op": step.op, "attr": dict(step.attributes)}
         return OpCall(step.name, self.program.path, step.op, node, constants)(tensors)
 

@@ -61,7 +61,7 @@ def example(model: keras.Model, allowed: float, size: int) -> Example | None:
                 outputs = backend.outputs(model, nest)
         except LimitError:
             return None
-        except Exception:  # layers raise any for unsuitable inputs
+        except Exception:  # layers raise any error for unsuitable inputs
             continue
         return Example(nest, outputs, [allowed] * len(outputs))
     return None

@@ -13,7 +13,7 @@ import keras
 from keras_policies import keras_internals
 
 SCALED = "L1", "L2", "L1L2"
-# TensorFlow 2.0 and 2.1 added the losses in a wrapped model once, later ones twice.
+# TensorFlow 2.0 and 2.1 added the losses in a wrapped model once, later releases twice.
 IN_MODEL = 2.0
 
 

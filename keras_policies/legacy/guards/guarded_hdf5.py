@@ -28,7 +28,7 @@ def open_file(file: FilePath | BinaryIO) -> h5py.File:
         raise LegacyModelError(
             f"not a readable HDF5 file: {error}. It is truncated, corrupt or of "
             "another format.",
-            "Copy it again from where it came from.",
+            "Copy it again from its source.",
         ) from error
 
 

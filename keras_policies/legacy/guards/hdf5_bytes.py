@@ -95,7 +95,7 @@ def _objects(data: mmap.mmap, start: int, limit: Limit) -> dict[int, int]:
             raise LegacyModelError(
                 f"corrupt: the global heap at byte {start} has an object without a "
                 "size.",
-                "Copy the file again from where it came from.",
+                "Copy the file again from its source.",
             )
     return sizes
 
@@ -129,7 +129,7 @@ def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
                     raise LegacyModelError(
                         f"{attribute} at byte {start} claims a text of {claimed} "
                         f"bytes, and {stored} are there.",
-                        "Copy the file again from where it came from.",
+                        "Copy the file again from its source.",
                     )
                 bytes.spend(claimed)
 

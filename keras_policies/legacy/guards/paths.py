@@ -95,10 +95,15 @@ def _stamps(path: FilePath) -> dict[pathlib.Path, tuple[int, int, int]]:
 
 
 def check_regular(path: FilePath) -> None:
-    """Raise if a path leads to a FIFO, a device or a socket: opening one may hang."""
-    if not os.path.exists(path):
-        raise MissingFileError("there is no such file or folder.", path=path)
-    kind = stat.S_IFMT(os.stat(path).st_mode)
+    """Raise if a path leads to a FIFO, a device or a socket, or nowhere.
+
+    Opening a FIFO may hang.
+    """
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        reason = "there is no such file or folder."
+        raise MissingFileError(reason, path=path) from None
     if kind != stat.S_IFREG:
         name = KINDS.get(kind, "something else")
         raise LegacyModelError(f"{name}, expected a regular file.", path=path)

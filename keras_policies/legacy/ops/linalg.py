@@ -134,7 +134,7 @@ def tensor_diag_part(input: Value) -> Value:
 
 @op("linalg.band_part MatrixBandPart")
 def band_part(input: Value, num_lower: int, num_upper: int) -> Value:
-    """Keep some diagonals, and set the rest to 0; -1 keeps all on that side."""
+    """Keep some diagonals, and set the rest to 0; negative keeps all on that side."""
     if num_lower >= 0:
         input = ops.triu(input, -num_lower)
     return ops.tril(input, num_upper) if num_upper >= 0 else input

@@ -1,4 +1,4 @@
-"""Arguments of Keras 3 layers: those that it dropped, renamed or refuses; activations.
+"""Arguments of layers that Keras 3 dropped, renamed or refuses, and activations.
 
 Each entry is a setting of tf.keras, under the class of Keras 3. `DROPPED` holds the
 values that Keras 3 uses without being told; any other value is an error that names it.
@@ -129,7 +129,7 @@ REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 def stock_arguments(
     class_name: str, written: str, config: Config, path: str
 ) -> Converting[Config]:
-    """Return the arguments; `written` is the class in the file. Some are refused."""
+    """Return the arguments, or raise; `written` is the class in the file."""
     if written in WITHOUT_SETTINGS and "units" not in config:
         raise LegacyModelError(
             f"its class is {written}, whose settings Keras 2.1.2 did not record.",

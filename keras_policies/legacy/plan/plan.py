@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def compute_dtypes(self) -> set[str]:
-        """The compute dtypes of the layers, float16 if the file records no policies."""
+        """The layers' compute dtypes; also float16 if the file records no policies."""
         written = [*self.report.dtypes.values(), *self.legacy.inner_policies.values()]
         names = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
         for now in map(self.options.policy_of, written):

@@ -101,7 +101,7 @@ def _sources(parts: Sequence[Any], layers: Mapping[str, Config]) -> list[Any] | 
 
 
 def _keeps_rows(cuts: Sequence[Config]) -> bool:
-    """Return whether parts of the batch are all rows in order, for each rest."""
+    """Return whether the parts of a batch are all its rows, whatever its length."""
     # Imported here: most models have no code.
     from keras_policies.legacy.bytecode import program as programs
     from keras_policies.legacy.plan import lambdas

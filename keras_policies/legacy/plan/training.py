@@ -256,7 +256,7 @@ def is_config(nest: Nest) -> bool:
 
 
 def unknown(kind: str, value: str | Config) -> str | None:
-    """Return the name of a loss or metric (`kind`) that nobody knows, or None."""
+    """Return the name if Keras has no such loss, metric or optimizer (`kind`)."""
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
         return None if module is None or classes.is_in(module, name) else name

@@ -92,7 +92,7 @@ TEXTS: Mapping[str, Callable[..., Array]] = {
     "StringLower": lambda texts: _each(bytes.lower, texts),
     "Tile": lambda texts, times: np.tile(texts, times),
 }
-TABLES: Mapping[str, Callable[..., Array]] = {
+LOOKUPS: Mapping[str, Callable[..., Array]] = {
     **dict.fromkeys(("LookupTableFind", "LookupTableFindV2"), Table.find),
     **dict.fromkeys(
         ("LookupTableSize", "LookupTableSizeV2"),

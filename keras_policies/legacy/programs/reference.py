@@ -88,16 +88,13 @@ class Interpreter:
         self.traced, self.is_wide = traced, is_wide
         self.keeps_calls = keeps_calls
         self.calls: list[Call] = []
-        self._read = functools.cache(
-            lambda number: self._widened(traced.variables[number].read())
-        )
+        self._variables: dict[int, Array] = {}
         self.dropouts: list[str] = []
-        self._functions = functools.cache(
+        functions = functools.cache(
             lambda name: idioms.without(idioms.function(traced, name))
         )
-        self._order = functools.cache(
-            lambda name, ends: _order(self._functions(name), ends)
-        )
+        self._functions = functions
+        self._order = functools.cache(lambda name, ends: _order(functions(name), ends))
 
     def run(
         self, trace: ConcreteFunction, inputs: Sequence[Array], count: int | None = None
@@ -196,10 +193,10 @@ class Interpreter:
             return own_ops.LISTS[node.op](node.attributes, *inputs)
         if node.op == idioms.DROPOUT and node.attributes["rate"]:
             self.dropouts.append(within)
-        if node.op in own_ops.TABLES:
+        if node.op in own_ops.LOOKUPS:
             table = self._table(inputs[0])
             budget.work(budget.ITEM * len(table.keys))
-            return [own_ops.TABLES[node.op](table, *map(np.asarray, inputs[1:]))]
+            return [own_ops.LOOKUPS[node.op](table, *map(np.asarray, inputs[1:]))]
         if node.op in OF_VARIABLES:
             inputs = [self._variable(inputs[0]), *inputs[1:]]
         if self.is_wide:
@@ -220,8 +217,10 @@ class Interpreter:
             return np.asarray(value)
         if value.number not in self.traced.variables:
             raise NotInterpretedError("it reads a lookup table")
-        array: Array = self._read(value.number)
-        return array
+        if value.number not in self._variables:
+            array = self.traced.variables[value.number].read()
+            self._variables[value.number] = self._widened(array)
+        return self._variables[value.number]
 
 
 def _order(
@@ -261,8 +260,8 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     if any(isinstance(value, Resource) for value in inputs):
         raise NotInterpretedError(f"{node.name!r} ({node.op}) reads a lookup table")
     op = node.op
-    if op in TABLES:
-        _check_indices(*TABLES[op](*inputs))
+    if op in INDEX_BOUNDS:
+        _check_indices(*INDEX_BOUNDS[op](*inputs))
     result: Any = own_ops.on_texts(op, node.attributes, inputs)
     if result is not None:
         return [result]
@@ -285,7 +284,7 @@ def _check_indices(indices: Array, lengths: Any) -> None:
 
 
 # Op that gathers or scatters -> its indices, and the lengths that bound them.
-TABLES: Mapping[str, Callable[..., tuple[Any, Any]]] = {
+INDEX_BOUNDS: Mapping[str, Callable[..., tuple[Any, Any]]] = {
     **dict.fromkeys(
         ("Gather", "GatherV2", "ResourceGather"),
         lambda rows, indices, axis=0, *_: (indices, np.shape(rows)[int(axis)]),

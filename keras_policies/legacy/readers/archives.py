@@ -1,4 +1,4 @@
-"""Unpacks `.zip` files and compressed `.tar` files that nobody has to trust."""
+"""Unpacks `.zip` files and compressed `.tar` files, which need not be trusted."""
 
 import bz2
 import gzip

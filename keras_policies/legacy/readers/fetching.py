@@ -140,7 +140,9 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
                 _copy(source, target, size)
     except LegacyModelError:
         raise
-    except Exception as error:  # file systems raise any, for the network or the login
+    except (
+        Exception
+    ) as error:  # file systems raise any error, for the network or the login
         is_missing = isinstance(error, FileNotFoundError)
         reason = f"it cannot be read: {type(error).__name__}: {error}"
         reason = "there is no such file or folder." if is_missing else reason

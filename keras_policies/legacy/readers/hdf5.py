@@ -113,7 +113,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
 
 
 def _training(text: Any) -> tuple[Config | None, tuple[str, ...]]:
-    """Return a training configuration, if any, and why it cannot be read."""
+    """Return a training configuration, if any, or why it cannot be read."""
     try:
         return (None if text is None else texts.decode(text, TRAINING)), ()
     except LimitError:

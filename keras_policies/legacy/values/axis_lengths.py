@@ -53,7 +53,7 @@ def sizes(lengths: Sequence[int | None], name: str) -> Any:
 def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
     """Return the length of an axis, by default a new dimension, to be read from there.
 
-    So, a weight that only gives a tensor its shape stays part of the model.
+    This keeps a weight in the model that only gives a tensor its shape.
     """
     if length is None:
         return axis_length(tensor, axis)

@@ -78,7 +78,7 @@ def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
 
 
 def multiple_after(length: DimLike, count: DimLike) -> int | None:
-    """Return the `n` to whose next multiple `count` extends a length, or None.
+    """Return the `n` of which `length + count` is a multiple, or None.
 
     For example, `T` plus `-(-T // 4) * 4 - T` is a multiple of 4.
     """

@@ -98,8 +98,10 @@ def _keeps_batch(operation: "keras.Operation") -> bool:
 def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
     """Return the lengths of output axes that are multiples of input axes.
 
-    If the operation refuses different lengths, axes that meet, as in a sum, get one; or
-    all axes but the batch; or axes that meet a known length get that, or 1.
+    If the operation refuses lengths that are all different, those that meet get the
+    same one, as in a sum. Otherwise all axes except the batch get one length, and only
+    multiples of the batch are recognised. Otherwise an axis that meets a known length,
+    as of a table of positions, has that length or 1.
     """
     shapes = {id(x): shape_of(x) for x in inputs}
     lengths = [n for shape in shapes.values() for n in shape]

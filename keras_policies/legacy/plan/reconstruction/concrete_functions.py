@@ -154,7 +154,10 @@ def is_tensors(nest: Nest) -> bool:
 
 
 def names(inputs: Nest) -> list[str]:
-    """Return the names of positional arguments: `states` for `states/0`."""
+    """Return the names of positional arguments, "" for one without tensors.
+
+    The first tensor of `states` is named `states/0`, and `states_0` from 2.5 on.
+    """
     args, _ = inputs
     return [_name(argument) for argument in args]
 

@@ -35,7 +35,7 @@ OTHER_WORDS = "[UNK]"  # stands for those that are not in a vocabulary
 
 
 class Tables:
-    """The lookup layers of a file; texts that are not kept are their numbers."""
+    """The lookup layers of a file; if texts are not kept, numbers replace them."""
 
     def __init__(self, traced: TracedFunctions, *, keeps_texts: bool) -> None:
         self._traced, self._keeps_texts = traced, keeps_texts

@@ -1,9 +1,9 @@
-"""Loops that are no recurrent layers, and the lists of tensors that they fill.
+"""Loops that are not recurrent layers, and the lists of tensors that they fill.
 
 A static number of rounds is followed round by round. All rounds of `tf.map_fn` are
-computed at once: its ops get one more axis, the first. A loop is one if its rounds read
-and write the items of their own number alone; so is `tf.scan` if no round uses the
-result of the last one.
+computed at once: its ops get one more axis, the first. A loop is a `tf.map_fn` if its
+rounds read and write the items of their own number alone; so is `tf.scan` if no round
+uses the result of the last one.
 
     n = Shape(x)[0]
     While(0, n, TensorListReserve(n), TensorListFromTensor(x), w)

@@ -54,9 +54,10 @@ def _added(steps: ir.Steps, outputs: ir.Nest, loss: ir.Value) -> ir.Nest:
     added_loss = steps.add(ir.CallStep(spec, positive))
     total_loss = op("Reshape", added_loss, ir.Constant(np.zeros(0, "int32")))
     condition = op("Equal", total_loss, total_loss)
-    first, *others = ir.values_in(outputs)
-    values = iter([op("SelectV2", condition, first, first), *others])
-    return ir.mapped(lambda _: next(values), outputs)
+    values = [*ir.values_in(outputs)]
+    values[:1] = [op("SelectV2", condition, first, first) for first in values[:1]]
+    left = iter(values)
+    return ir.mapped(lambda _: next(left), outputs)
 
 
 def is_supported(steps: Sequence[ir.Step], loss: ir.Value) -> bool:

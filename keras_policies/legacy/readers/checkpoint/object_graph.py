@@ -35,7 +35,7 @@ def children_of(nodes: Sequence[Message]) -> list[Edges]:
     graph = [{child.local_name: child.node_id for child in n.children} for n in nodes]
     for number, edges in enumerate(graph):
         if any(not 0 <= child < len(nodes) for child in edges.values()):
-            reason = f"object {number} refers to an object beyond all {len(nodes)}."
+            reason = f"object {number} refers to an object that does not exist."
             raise LegacyModelError(f"corrupt: {reason}")
     return graph
 

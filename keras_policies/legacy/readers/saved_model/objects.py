@@ -45,7 +45,7 @@ class SavedObjects:
     checkpoint_nodes: Sequence[Message]  # of the checkpoint's own graph
     in_checkpoint: dict[int, int]  # object -> its number in that graph
     library: Library
-    is_signature: bool  # whether the root is no Keras object, and only has functions
+    is_signature: bool  # whether the root is not a Keras object, and only has functions
 
 
 def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
