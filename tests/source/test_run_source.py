@@ -56,25 +56,21 @@ def write(model, folder):
     ]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """Return `{name: (outputs of the model, outputs of its code in plain Keras)}`."""
-    folder = tmp_path_factory.mktemp("source")
+def test_plain_keras_builds_each_model_and_computes_the_same(tmp_path):
+    """One test, since plain Keras starts once for all models, and jax compiles them."""
     keras.utils.set_random_seed(0)
     models = {name: make() for name, make in source_models.MODELS.items()}
-    expected = {name: write(model, folder / name) for name, model in models.items()}
-    found = source_code.run(str(folder), keras.backend.backend())
-    return {name: (expected[name], found[name]) for name in models}
-
-
-@pytest.mark.parametrize("name", source_models.MODELS)
-def test_plain_keras_builds_the_model_and_computes_the_same(name, results):
-    expected, found = results[name]
-    assert not isinstance(found, str), found
-    for wanted, outputs in zip(expected, found, strict=True):
-        assert len(wanted) == len(outputs) > 0
-        for one, other in zip(wanted, outputs, strict=True):
-            np.testing.assert_allclose(other, one, rtol=2e-3, atol=1e-5)
+    expected = {name: write(model, tmp_path / name) for name, model in models.items()}
+    found = source_code.run(str(tmp_path), keras.backend.backend())
+    assert found.keys() == models.keys()
+    for name in models:
+        assert not isinstance(found[name], str), f"{name}: {found[name]}"
+        for wanted, outputs in zip(expected[name], found[name], strict=True):
+            assert len(wanted) == len(outputs) > 0
+            for one, other in zip(wanted, outputs, strict=True):
+                np.testing.assert_allclose(
+                    other, one, rtol=2e-3, atol=1e-5, err_msg=name
+                )
 
 
 # Application -> height and width of its images.
