@@ -461,6 +461,8 @@ def test_the_command_writes_the_texts_beside_the_model(folder, tmp_path, capsys)
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_texts_that_the_code_of_a_class_reads_stay_inside(release, folder):
+    pytest.importorskip("tensorflow", reason="StringLookup of Keras needs it")
+
     class Ranking(keras.Model):
         def __init__(self, **options):
             super().__init__(**options)
