@@ -32,7 +32,7 @@ from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.plan.reconstruction.ir import Constant
-from keras_policies.legacy.programs import idioms
+from keras_policies.legacy.programs import idioms, reference
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers
 
@@ -464,3 +464,22 @@ def test_errors_of_the_comparison_have_its_code(monkeypatch):
     with pytest.raises(LegacyModelError, match="it cannot be called") as raised:
         load_model(legacy_files.CORPUS / "2.4.4/func_conv_fixed/saved_model")
     assert raised.value.code == "KP501"
+
+
+ROWS = np.arange(6.0).reshape(3, 2)
+# Op -> what it reads rows by: the last row, and the one after it.
+READ = {
+    "GatherV2": lambda number: [ROWS, np.array([0, number]), np.array(0)],
+    "GatherNd": lambda number: [ROWS, np.array([[number, 1]])],
+}
+
+
+@pytest.mark.once("the interpreter uses numpy")
+@pytest.mark.parametrize("op", READ)
+def test_an_index_that_is_the_number_of_rows_is_out_of_range(op):
+    node = Node("read", op, (), {})
+    (last,) = reference._evaluated(node, READ[op](2))
+    assert np.ravel(last)[-1] == 5
+    with pytest.raises(reference.OutOfRangeError) as caught:
+        reference._evaluated(node, READ[op](3))
+    assert caught.value.length == {"GatherV2": 3, "GatherNd": 2}[op]
