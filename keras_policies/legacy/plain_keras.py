@@ -175,7 +175,7 @@ def obstacle(path: Path) -> str | None:
         return "it is an H5 file, which does not say which classes are of Keras"
     own = sorted({*_own_code(objects_in(path))})
     if own:
-        return f"it needs code that is not of Keras: {', '.join(own)}"
+        return f"it needs code that Keras does not have: {', '.join(own)}"
     is_script = bool(sys.executable) and os.path.isfile(__file__)
     if getattr(sys, "frozen", False) or not is_script:
         return "this program cannot start another Python"

@@ -89,7 +89,7 @@ def test_convert_takes_weights_beside_an_architecture(folder, tmp_path, capsys):
     case, new = folder / "2.4.4" / "graph", tmp_path / "new.keras"
     command = ["convert", str(case / "model.json"), str(new), "--no-plain"]
     assert main([*command, "--quiet"]) == 1
-    assert "without weights. Pass the file with its weights" in capsys.readouterr().err
+    assert "but no weights. Pass the file with its weights" in capsys.readouterr().err
     weights = ["--weights", str(case / "weights.h5")]
     assert main([*command, *weights, "--verify", str(case / "expected.npz")]) == 0
     check(keras.models.load_model(new), case)
@@ -99,7 +99,7 @@ def test_convert_takes_weights_beside_an_architecture(folder, tmp_path, capsys):
 
 def test_an_architecture_alone_has_new_weights_and_takes_those_of_a_file(folder):
     case = folder / "2.4.4" / "graph"
-    with pytest.warns(UserWarning, match=r"holds no weights, so the model has new"):
+    with pytest.warns(UserWarning, match=r"has no weights, so the model has new"):
         model = keras_policies.load_model(case / "model.json")
     keras_policies.load_weights(model, case / "weights.h5")
     check(model, case)

@@ -367,7 +367,7 @@ def architecture(class_name, between=()):
 
 
 @pytest.mark.parametrize("cls", [OwnModel, OwnSequence])
-@pytest.mark.filterwarnings("ignore:.*holds no weights")
+@pytest.mark.filterwarnings("ignore:.*has no weights")
 def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps(architecture(cls.__name__)))
@@ -379,7 +379,7 @@ def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
     assert model(numbers).shape == (1, 3, 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*holds no weights", "ignore:.*providing `inputs`")
+@pytest.mark.filterwarnings("ignore:.*has no weights", "ignore:.*providing `inputs`")
 def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
     path, written = tmp_path / "model.json", architecture("OwnModel")
     config = written["config"]
@@ -395,7 +395,7 @@ def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
     assert [x.shape for x in model(given)] == [(1, 3, 2), (1, 2)]
 
 
-@pytest.mark.filterwarnings("ignore:.*holds no weights")
+@pytest.mark.filterwarnings("ignore:.*has no weights")
 def test_texts_are_read_outside_of_a_sequential_with_a_lambda(tmp_path):
     written = architecture("Sequential")
     path = tmp_path / "model.json"
@@ -455,7 +455,7 @@ def test_the_command_writes_the_texts_beside_the_model(folder, tmp_path, capsys)
     assert main(["verify", "--no-plain", str(new), outputs]) == 1
     new.unlink()
     assert main(arguments) == 1
-    assert "new.texts.json: it exists already" in capsys.readouterr().err
+    assert "new.texts.json: it already exists" in capsys.readouterr().err
     assert not new.exists()
 
 

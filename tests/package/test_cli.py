@@ -157,7 +157,7 @@ def test_convert_replaces_only_what_it_is_told_to(tmp_path, capsys):
     new = tmp_path / "new.keras"
     new.write_text("precious")
     assert main(["convert", MODEL, str(new)]) == 1
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert new.read_text() == "precious"
     assert main(["convert", MODEL, str(new), "--overwrite"]) == 0
     assert keras.models.load_model(new, compile=False).name == "conv_fixed"
@@ -661,7 +661,7 @@ def test_a_folder_of_folders_asks_for_recursive(zoo, capsys):
     ("arguments", "reason"),
     [
         pytest.param(["none.h5", "x.keras"], "there is no such file", id="source"),
-        pytest.param([MODEL, "zoo/new.keras"], "it exists already", id="destination"),
+        pytest.param([MODEL, "zoo/new.keras"], "it already exists", id="destination"),
         pytest.param(
             [MODEL, "--output-dir", "zoo/b.h5"],
             "--output-dir 'zoo/b.h5': expected a folder, found a file",
@@ -690,7 +690,7 @@ def test_a_parent_that_may_not_be_written_to_is_named(unprivileged, capsys):
     assert main(["convert", MODEL, "--output-dir", str(locked)]) == 1
     assert main(["convert", MODEL, f"{unprivileged}/new.keras"]) == 1
     errors = capsys.readouterr().err.splitlines()
-    problem = f"the folder '{unprivileged}' may not be written to."
+    problem = f"the folder '{unprivileged}' is not writable."
     assert [line.endswith(problem) for line in errors] == [True, True]
 
 
