@@ -248,7 +248,7 @@ def test_a_model_that_had_no_class_asks_for_none(tmp_path):
             "expected a class or a function",
         ),
         (["new.keras", "--verify", "none.npz"], "no recorded outputs 'none.npz'"),
-        (["new.keras", "--base", "."], "--base is for --output-dir"),
+        (["new.keras", "--base", "."], "--base needs --output-dir"),
     ],
 )
 def test_a_wrong_argument_names_itself(
@@ -698,7 +698,7 @@ def test_a_parent_that_may_not_be_written_to_is_named(unprivileged, capsys):
     ("arguments", "reason"),
     [
         (["a.h5"], "convert takes a SOURCE and a DEST.keras, received ['a.h5']"),
-        (["a.h5", "b.h5", "c.h5"], "--output-dir DIR converts any number"),
+        (["a.h5", "b.h5", "c.h5"], "--output-dir DIR to convert any"),
         (["a.h5", "--output-dir", "d", "--verify", "x.npz"], "--verify is for one"),
         (["a.h5", "--output-dir", "d", "--jobs", "0"], "--jobs 0: expected 1 or more"),
         (["a.h5", "--output-dir", "d", "--custom-objects", "S"], "module:name"),
