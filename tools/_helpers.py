@@ -1,4 +1,4 @@
-"""Lets a program import the helpers of the tests."""
+"""Lets programs in `tools/` import the helpers of the tests."""
 
 import pathlib
 import sys

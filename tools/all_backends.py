@@ -2,10 +2,10 @@
 
     python tools/all_backends.py [--rest] [--slow]
 
-First it does what `tools/check.py` does; then it runs the slow tests on torch, and on
-the other backends the tests that are not slow or are about each backend. `--rest` is
-for those who have just run `tools/check.py`. `--slow` runs what is left: the other slow
-tests, on the other backends.
+First it runs what `tools/check.py` runs. Then it runs the slow tests on torch, and, on
+the other backends, the tests that are not slow or are about each backend. `--rest`
+skips `tools/check.py`, if you have just run it. `--slow` runs only the remaining tests:
+the other slow tests, on the other backends.
 """
 
 import os

@@ -2,8 +2,8 @@
 
     python tools/check.py
 
-README's second command. The backend is torch, which compiles nothing, unless
-`KERAS_BACKEND` names another. `tools/all_backends.py` runs the other tests, too.
+This is README's second command. The backend is torch, which does not compile, unless
+`KERAS_BACKEND` names another. `tools/all_backends.py` also runs the other tests.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""How many models are compared with the graph in their own file, and how long it takes.
+"""Count the models that agree with the graph in their own file, and measure the time.
 
     KERAS_BACKEND=torch python tools/checked.py tests/data/legacy
 

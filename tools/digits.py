@@ -1,4 +1,4 @@
-"""Train on handwritten digits in float16, save, and open the file without us."""
+"""Train on handwritten digits in float16, save, and open the file in plain Keras."""
 
 import os
 import subprocess

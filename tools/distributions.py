@@ -1,4 +1,4 @@
-"""Build the sdist and the wheel, check what they hold, and use the wheel.
+"""Build the sdist and the wheel, check their contents, and use the wheel.
 
 Run `python tools/distributions.py [BACKEND ...]` in a clone. Each backend has its own
 virtualenv with the wheel, the extra of the backend, and pytest.

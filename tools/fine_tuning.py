@@ -1,10 +1,10 @@
 """Fine-tune two models whose code is lost, and compare with tf.keras.
 
-`python tools/fine_tuning.py [PICTURE.png]` takes the steps that write_fine_tuning.py
-(tests/data/legacy) took in TensorFlow 2.15.1, from the same weights, on the same
-batches. It exits with 1 if the losses differ: by more than rounding for the
-autoencoder, which draws nothing, and by more than the seeds themselves for the
-transformer, whose dropouts draw other numbers. The picture shows both.
+`python tools/fine_tuning.py [PICTURE.png]` repeats the steps that write_fine_tuning.py
+(tests/data/legacy) took in TensorFlow 2.15.1, from the same weights and on the same
+batches. It exits with 1 if the losses differ too much. For the autoencoder, which draws
+no random numbers, only rounding is allowed. For the transformer, whose dropouts draw
+other numbers, the difference between seeds is allowed. The picture shows both.
 """
 
 import os

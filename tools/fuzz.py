@@ -1,15 +1,15 @@
-"""Open models whose traced functions were changed, and check each.
+"""Open models whose traced functions were changed, and check each of them.
 
     KERAS_BACKEND=torch python tools/fuzz.py tests/data/legacy/lost --inputs 100000
 
 A change leaves most functions valid: another number in a constant or an attribute,
-another op of the same kind, inputs in another order. It is made to all nodes of one op
-and name, since a layer has its ops in functions of its own and in those of the model;
-one time in ten to one node alone, which is a fault that the check has to find.
+another op of the same kind, or inputs in another order. It changes all nodes with one
+op and name, because the ops of a layer are both in the layer's functions and in the
+model's. In one of ten inputs it changes a single node, which the check has to find.
 
 Prints how many inputs are refused, agree, are not checked, and differ, and a line for
-each that differs. A finding is an input that ends in an error of another kind, or takes
-more than 30 s.
+each input that differs. An input that raises an unexpected error or takes more than 30
+s is a finding.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Opens legacy files, saves them, and calls what was saved in plain Keras.
+"""Opens legacy files, saves them, and calls the saved models in plain Keras.
 
     KERAS_BACKEND=torch python tools/in_plain_keras.py tests/data/legacy \
         --backends torch,tensorflow [--part 0/4] [--only WORD]
 
-Plain Keras runs in a process for each backend, without this package. The outputs are
-compared with those of the model that was saved, on seeded inputs, three and one.
-Prints each file whose outputs differ, and how many agree, are refused, or cannot be
+Plain Keras runs in one process for each backend, without this package. The outputs are
+compared with those of the original model, on seeded batches of three and of one. Prints
+each file whose outputs differ, and how many files agree, are refused, or cannot be
 compared, and why.
 """
 

@@ -1,12 +1,13 @@
-"""Keeps each model that a test of Keras 2.15 saves: the half that TensorFlow 2.15 runs.
+"""Keeps each model that a test of Keras 2.15 saves; it runs under TensorFlow 2.15.
 
     KEPT=FOLDER python -m pytest -p keras_2_plugin ...
     python keras_2_plugin.py FOLDER
 
-`keras_2_tests.py` runs both. As a plugin of pytest, it copies each file that tf.keras
-writes to FOLDER/<number>/ and records inputs, outputs, and the classes that are not of
-Keras. As a program, it opens each one with tf.keras, which does not know these classes,
-and calls the signatures of what is no model, as `export` writes it.
+`keras_2_tests.py` runs both commands. As a plugin of pytest, this copies each file that
+tf.keras writes to FOLDER/<number>/, and records inputs, outputs, and the classes that
+Keras does not have. As a program, it opens each file with tf.keras, which does not know
+these classes. If the file is not a model, like those of `export`, it calls the
+signatures.
 """
 
 import functools

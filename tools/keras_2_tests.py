@@ -3,11 +3,11 @@
     python tools/keras_2_tests.py CHECKOUT FOLDER --python PYTHON [--tests saving ...]
 
 CHECKOUT is a clone of Keras at the tag v2.15.0; PYTHON has TensorFlow 2.15, pytest,
-portpicker, scipy and pillow. It runs the test files that save models (or those of them
+portpicker, scipy and pillow. PYTHON runs the test files that save models (or only those
 that `--tests` names, by their paths below `keras/`). `keras_2_plugin.py` keeps each
-model in FOLDER, with its outputs, and opens it with tf.keras. If FOLDER has models,
-that is not done again. Then this Python opens all, and compares the outputs. Only
-TensorFlow has texts: set KERAS_BACKEND=tensorflow.
+model in FOLDER, with its outputs, and opens it with tf.keras. If FOLDER already has
+models, these steps are skipped. Then the current Python opens all models, and compares
+the outputs. Set KERAS_BACKEND=tensorflow, because other backends do not support texts.
 """
 
 import argparse

@@ -2,12 +2,12 @@
 
     python tools/keras_own_tests.py CHECKOUT [FOLDER...] [--backends jax] [--jobs 2]
 
-CHECKOUT is a clone of Keras at the tag to test; its Keras takes the place of the
-installed one. FOLDER is one below its `keras/src`, such as `trainers`; by default all
-run but `applications`, which Keras's own CI runs apart. What the tests need is in the
-clone's requirements-common.txt. A test that does not pass with the package runs again
-without it. If it passes then, both run once more, because some tests fail now and then
-by themselves. The exit status is 1 if the package breaks a test.
+CHECKOUT is a clone of Keras at the tag to test; its Keras replaces the installed one.
+FOLDER is a folder below its `keras/src`, such as `trainers`; by default, all are tested
+except `applications`, which Keras's own CI runs separately. The packages that the tests
+need are in the clone's requirements-common.txt. A test that fails with the package runs
+again without it. If it passes then, both runs are repeated, because some tests fail now
+and then by themselves. The exit status is 1 if the package breaks a test.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python tools/layer_results.py OUTDIR
 
-OUTDIR is the folder that write_layers.py wrote under all releases. jax opens all files,
-except layers of strings, which need TensorFlow.
+OUTDIR is the folder that write_layers.py wrote under all releases. All files are opened
+on jax, except string layers, which need TensorFlow.
 """
 
 import collections

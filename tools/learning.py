@@ -1,4 +1,4 @@
-"""Does float16 learn what float32 learns? Digits, two networks, five seeds.
+"""Compare what float16 and float32 learn: on digits, two networks, five seeds.
 
 KERAS_BACKEND=torch python tools/learning.py
 """

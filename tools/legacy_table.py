@@ -2,7 +2,7 @@
 
     python tools/legacy_table.py [CORPUS ...]
 
-Without CORPUS, it takes the one in tests/data/legacy. The table is in docs/tested.md.
+The default CORPUS is that in tests/data/legacy. The table is in docs/tested.md.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""Train models of other libraries under our policies and under stock ones, and compare.
+"""Train models of other libraries under our and under stock policies, and compare.
 
     python tools/libraries.py [--backends jax]
 
 It needs `pip install keras-hub keras-tuner tensorboard keras-rs bayesflow`. On each
 backend, a process with this package trains small models under "mixed_float16", and then
-one without it. Losses, loss scales and predictions must be equal, also those of the
-saved models, and plain Keras must open what was saved with this package. The exit
-status is 1 if not.
+a process without it. Losses, loss scales and predictions must be equal, also after
+saving, and plain Keras must open the files that were saved with this package. Otherwise
+the exit status is 1.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """Trains small models of other libraries; `libraries.py` runs it and compares.
 
 `python library_models.py PACKAGE OWN OTHER` imports PACKAGE (keras_policies or keras),
-trains each model under its "mixed_float16", saves it in the folder OWN and opens it,
-then opens the one in the folder OTHER. `outcomes.json` in OWN tells what happened.
+trains each model under its "mixed_float16", saves it in the folder OWN and opens it
+again. Then it opens the model in the folder OTHER. `outcomes.json` in OWN has the
+results.
 """
 
 import importlib

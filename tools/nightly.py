@@ -1,8 +1,8 @@
 """Try the package on the newest nightly build of Keras, with a short set of tests.
 
-`python tools/nightly.py FOLDER` makes a virtualenv in FOLDER and runs the tests there,
-on jax. If one fails, or nothing can be installed, it says so and exits with 1. That
-does not fail `.ci/run`: the nightly is not ours.
+`python tools/nightly.py FOLDER` creates a virtualenv in FOLDER and runs the tests in
+it, on jax. If a test or the installation fails, it prints this and exits with 1.
+`.ci/run` does not fail then, because the fault may be in the nightly build.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Run the notebooks and compare what they print with the outputs that are checked in.
+"""Run the notebooks and compare their outputs with those that are checked in.
 
 `python tools/notebooks.py` compares; with `--write` it keeps the new outputs. Numbers
-and the pixels of pictures may differ from machine to machine. Words may not, and a
-picture must be there if it was there before.
+and the pixels of pictures may differ between machines. Words must be equal, and no
+picture may be missing.
 """
 
 import pathlib

@@ -2,14 +2,14 @@
 
     python tools/planted.py [--only WORDS] [--all] [--slow]
 
-A suite is worth what it catches. Each fault is a change of a line or two that a person
-could make; most of them raise nothing and compute something else. The tests that are
-likely to notice are run first; if they pass, the tests of the changed package that
-`tools/check.py` runs. They stop at the first that fails: `--all` runs the others, too.
-`--slow` also runs tests marked `slow`, `--only WORDS` takes the faults whose names
-contain WORDS. The exit status is 1 if a fault is not caught. A fault whose text is not
-found exactly once stops the program before anything is run: the package has changed,
-and the fault with it.
+This shows what the tests catch. Each fault is a change of a line or two that a person
+could make; most faults raise no error, but compute something else. The tests that are
+likely to notice run first. If they pass, those tests of the changed package run that
+`tools/check.py` runs. The first failure ends the run; `--all` also runs the other
+tests, and `--slow` also runs tests marked `slow`. `--only WORDS` plants only faults
+whose names contain WORDS. The exit status is 1 if a fault is not caught. If the text of
+a fault is not found exactly once, the program stops before any test: the package has
+changed, and the fault must be adapted.
 """
 
 import argparse

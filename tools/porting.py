@@ -1,6 +1,6 @@
 """Read porting.txt, and write docs/porting-reference.md: `python tools/porting.py`.
 
-Reading works on Python 3.7 too, where the old releases run the old lines.
+Reading also works on Python 3.7, on which the old releases run the old lines.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""Write a table between its marks in a README."""
+"""Replace a table between its marks in a README."""
 
 import datetime
 import os

@@ -2,8 +2,8 @@
 
     python tools/site.py [FOLDER]
 
-writes it to FOLDER, by default `site`. In the repository, pages are where readers on
-GitHub look for them. They are copied to a folder, with their paths, for mkdocs.
+The default FOLDER is `site`. In the repository, pages are where readers on GitHub look
+for them; for mkdocs, they are copied to one folder with the same paths.
 """
 
 import os

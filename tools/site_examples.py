@@ -1,4 +1,4 @@
-"""Makes docstrings readable on the site: examples as code, each type once, links."""
+"""Prepares docstrings for the site: examples as code, each type once, links."""
 
 import re
 import textwrap

@@ -1,12 +1,12 @@
-"""Writes legacy files as source code, and runs that in plain Keras.
+"""Writes legacy files as source code, and runs the code in plain Keras.
 
     KERAS_BACKEND=torch python tools/source_code.py tests/data/legacy \
         --backends torch,jax [--part 0/4] [--only WORD] [--keep FOLDER]
 
 Opens each file, writes its source code and its weights, runs the code in a process
 that has not imported this package, loads the weights, and compares the outputs with
-those of the file's model, on seeded inputs, three and one. Prints each file whose
-outputs differ, and how many agree, are refused, or cannot be compared, and why.
+those of the file's model, on seeded batches of three and of one. Prints each file whose
+outputs differ, and how many files agree, are refused, or cannot be compared, and why.
 """
 
 import argparse

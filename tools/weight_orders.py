@@ -1,12 +1,12 @@
-"""Opens the random models of `write_orders.py`, and counts those that come back right.
+"""Opens the random models of `write_orders.py`, and counts those with correct weights.
 
     KERAS_BACKEND=torch python tools/weight_orders.py FOLDER [--part 0/2]
 
-tests/data/legacy/write_orders.py writes FOLDER, under releases of TensorFlow. For each
-release and form this prints how many files have each weight where it was, and how many
-are refused, since they do not record which parts were frozen: these are counted apart
-where tf.keras itself reopens them. It names each file that is wrong or cannot be built.
-The exit status is 1 if a file is wrong.
+tests/data/legacy/write_orders.py writes FOLDER, under several releases of TensorFlow.
+For each release and form, this prints how many files have each weight in its original
+place, and how many are refused because they do not record which parts were frozen.
+Refused files that tf.keras itself can reopen are counted separately. It names each file
+that is wrong or cannot be built. The exit status is 1 if a file is wrong.
 """
 
 import argparse

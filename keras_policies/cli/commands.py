@@ -1,7 +1,7 @@
-"""What `keras-policies inspect`, `convert`, `verify`, `code` and `diff` do.
+"""The commands `keras-policies inspect`, `convert`, `verify`, `code` and `diff`.
 
-Users wait for each command, so each imports only what it needs, and `inspect` does not
-import Keras. Errors that do not need Keras are raised before it is imported.
+To start fast, each command imports only what it needs, and `inspect` does not import
+Keras. Whatever can be checked without Keras is checked before it is imported.
 """
 
 import argparse
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from keras_policies.cli.tasks import Conversion, Outcome, Task
 
 OK, FAILED, WRONG, PARTLY = 0, 1, 2, 3  # exit codes
-INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+INTERRUPTED = 130  # the convention of shells: 128 plus the number of SIGINT
 
 
 class CommandLineError(ValueError):
-    """The command line was wrong; the message names the argument."""
+    """The command line is wrong; the message names the argument."""
 
     code = "KP001"
 
@@ -39,15 +39,13 @@ class NotInstalledError(ValueError):
 
 def _custom_objects(texts: Sequence[str]) -> dict[str, Any]:
     """Return `{name: object}` for a list of `module:name` and `layer=module:name`."""
-    if (
-        texts and os.getcwd() not in sys.path
-    ):  # a command has its own folder there, not the user's
+    if texts and os.getcwd() not in sys.path:  # a script's path has only its own folder
         sys.path.insert(0, os.getcwd())
     return dict(map(_custom_object, texts))
 
 
 def _parsed(text: str) -> tuple[str, str, str]:
-    """Return the name in the file, the module, and the name in the module."""
+    """Split `[NAME IN THE FILE=]MODULE:NAME`; the first defaults to the last."""
     known_as, equals, place = text.rpartition("=")
     module, colon, name = place.partition(":")
     if not colon or not name or not module or (equals and not known_as):
@@ -62,7 +60,7 @@ def _custom_object(text: str) -> tuple[str, Any]:
     known_as, module, name = _parsed(text)
     try:
         loaded = getattr(importlib.import_module(module), name)
-    except Exception as error:  # a module of the user's may raise anything
+    except Exception as error:  # the user's module may raise anything
         raise CommandLineError(
             f"--custom-objects {text!r}: {type(error).__name__}: {error}."
         ) from error
@@ -108,7 +106,7 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
-    """Convert a model, and print what is in it and what is left out."""
+    """Convert one model; print its description and the parts left out."""
     source, destination = arguments.paths
     options["verify"] = arguments.verify
     task = _conversion(arguments, source, pathlib.Path(destination), options)
@@ -199,13 +197,13 @@ def diff(arguments: argparse.Namespace) -> int:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the question whether the most similar name is meant, or nothing."""
+    """Return " Did you mean ...?" with the most similar name, or ""."""
     matches = difflib.get_close_matches(name, [*names], 1)
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 def _check_policy(name: str | None) -> None:
-    """Raise if there is no such policy, with the nearest one."""
+    """Raise if there is no such policy; the message suggests the nearest one."""
     from keras_policies.policies import names
 
     if name is None:
@@ -248,17 +246,17 @@ def _check_convert(arguments: argparse.Namespace) -> None:
     if not many and len(paths) != 2:
         raise CommandLineError(
             f"convert takes a SOURCE and a DEST.keras, received {paths}. "
-            "--output-dir DIR converts any number of models."
+            "Pass --output-dir DIR to convert any number of models."
         )
     if many and arguments.verify is not None:
         raise CommandLineError(
-            "--verify is for one SOURCE, without --output-dir. Afterwards, "
-            "keras-policies verify compares a folder."
+            "--verify is for one SOURCE, without --output-dir. To compare a folder, "
+            "run keras-policies verify afterwards."
         )
     if many and arguments.weights is not None:
         raise CommandLineError("--weights is for one SOURCE, without --output-dir.")
     if not many and arguments.base is not None:
-        raise CommandLineError("--base is for --output-dir.")
+        raise CommandLineError("--base needs --output-dir.")
     if many and os.path.exists(arguments.output_dir):
         if not os.path.isdir(arguments.output_dir):
             reason = "expected a folder, found a file."
@@ -271,7 +269,7 @@ def _check_convert(arguments: argparse.Namespace) -> None:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of opening a model, checked without Keras."""
+    """Return the options for opening a model, checked without Keras."""
     if arguments.jobs < 1:
         raise CommandLineError(f"--jobs {arguments.jobs}: expected 1 or more.")
     _check_policy(arguments.policy)
@@ -280,7 +278,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_loading(arguments: argparse.Namespace, *others: str) -> dict[str, Any]:
-    """Return the options that `load_model` and `convert_model` have, and others."""
+    """Return the options shared by `load_model` and `convert_model`, and `others`."""
     names = "lost", "signature", "backends", "texts", *others
     replaced = {"dtype_policy": arguments.policy, "safe_mode": not arguments.unsafe}
     return replaced | {name: vars(arguments)[name] for name in names}
@@ -310,7 +308,7 @@ def _run(
     columns: Sequence[str],
     is_one: bool = False,
 ) -> int:
-    """Run tasks, those first that need no Keras; return the exit code."""
+    """Check all tasks without Keras, then run the rest; return the exit code."""
     from keras_policies.cli import many
     from keras_policies.legacy import progress
 
@@ -334,9 +332,9 @@ def _ended(
     columns: Sequence[str],
     is_one: bool,
 ) -> int:
-    """Print outcomes, each error to stderr, and the total; return the exit code.
+    """Print outcomes and the total, and errors to stderr; return the exit code.
 
-    A model of Keras 3 is an error where it `is_one` that was named.
+    With `is_one`, the user named a single model; a Keras 3 file is then an error.
     """
     from keras_policies.cli import tasks
 
@@ -362,16 +360,16 @@ def _ended(
 
 
 def _prepare(arguments: argparse.Namespace, processes: int) -> None:
-    """Choose the backend that builds, and raise if something is not installed."""
+    """Choose the backend for building; raise if a package is not installed."""
     if arguments.backend is not None:
         startup.set_backend(arguments.backend)
-    # Code in a file was written for tf.keras, and often calls TensorFlow.
+    # Code in a file was written for tf.keras and often calls TensorFlow.
     preferred = ("tensorflow",) if arguments.unsafe else ()
     backend = startup.choose_backend((*preferred, *startup.LIGHTEST_FIRST))
     if backend and not arguments.quiet:
         chosen = f"backend: {backend} (--backend chooses another)"
         print(chosen, file=sys.stderr)
-    # Report a missing package once, and not from each process.
+    # Report a missing package once, not from each process.
     is_here = startup.is_installed(os.environ.get(startup.VARIABLE) or "tensorflow")
     if processes < 2 or arguments.custom_objects or not is_here:
         _import_keras()
@@ -379,7 +377,7 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
 
 
 def _import_keras() -> None:
-    """Import the package, and with it Keras; raise if the backend is missing."""
+    """Import the package and Keras; raise if the backend is missing."""
     try:
         startup.import_package()
     except ModuleNotFoundError as error:
@@ -392,5 +390,5 @@ def _import_keras() -> None:
 
 
 def _reports() -> types.ModuleType:
-    """Return the module that prints texts and tables, with rich."""
+    """Import and return the module that prints texts and tables with rich."""
     return importlib.import_module("keras_policies.cli.reports")

@@ -1,4 +1,4 @@
-"""`keras-policies diff`: how two models differ, layer by layer."""
+"""`keras-policies diff`: compares two models layer by layer."""
 
 import dataclasses
 import json
@@ -21,28 +21,28 @@ from keras_policies.legacy.guards import paths
 TOLERANCES = {**differences.TOLERANCES, "float32": differences.TOLERANCE}
 HEADINGS = "layer", "difference of the weights", "config"
 TOLD = 60  # characters of a value in a config
-NAMED = 5  # layers that only one model has
-# Models list their layers, and each layer is compared by itself.
+NAMED = 5  # the most layers of only one model that are named
+# Left out of a model's config, because each layer is compared by itself.
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
 ONLY = "only in OLD", "only in NEW"
 CALLS = "calls of "  # a layer, which has a line of its own if it is in one model only
 OPERATIONS = "calls of operation "
-# Keras writes the policy of a Sequential, and does not read it again.
+# Keras writes the policy of a Sequential, but does not read it.
 UNREAD = {"Sequential": ("dtype",)}
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerDifference:
-    """How a layer differs in two models."""
+    """The differences of a layer between two models."""
 
     layer: str  # its path; `""` is the model itself
-    config: tuple[str, ...]  # each setting that differs, or in which model it is
+    config: tuple[str, ...]  # the settings that differ, or the only model that has it
     weights: float | None  # the largest difference; None if they cannot be compared
 
 
 @dataclasses.dataclass(frozen=True)
 class Diff:
-    """How two models differ."""
+    """The differences between two models."""
 
     layers: list[LayerDifference]  # those that differ
     outputs: float | None  # the largest difference, as a share of the largest output
@@ -55,7 +55,7 @@ class Diff:
         return not self.layers and (self.outputs or 0.0) <= self.allowed
 
     def as_dict(self) -> Config:
-        """Return plain values for JSON, where an infinite difference is a text."""
+        """Return plain values for JSON; an infinite difference becomes a text."""
         values = {**dataclasses.asdict(self), "equal": self.is_empty}
         is_finite = self.outputs is None or np.isfinite(self.outputs)
         return values if is_finite else values | {"outputs": str(self.outputs)}
@@ -77,7 +77,7 @@ def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
         return Diff(rows, None, allowed, "there are no inputs to call OLD on")
     try:
         outputs = backend.outputs(new, example.inputs)
-    except Exception as error:  # whatever a layer raises for inputs not its own
+    except Exception as error:  # whatever a layer raises for inputs of another model
         reason = f"NEW cannot be called on them: {type(error).__name__}"
         return Diff(rows, float("inf"), allowed, reason)
     if len(outputs) != len(example.outputs):
@@ -105,11 +105,11 @@ def _differences(
 
 
 def _config(layer: keras.Layer) -> Config:
-    """Return the settings of a layer, with what its layers are called on."""
+    """Return the settings of a layer, including the calls of its inner layers."""
     written = keras.saving.serialize_keras_object(layer)
     config = {"class": written["class_name"], **written["config"]}
     nodes = [each for each in config.get("layers", ()) if "inbound_nodes" in each]
-    # Keras may number operations anew, so their names are those of their places.
+    # Keras may number operations anew, so they are named by class and position.
     operations = [each for each in nodes if ".ops." in f"{each['module']}."]
     names = {x["name"]: f"{x['class_name']} {n}" for n, x in enumerate(operations)}
     prefixes = dict.fromkeys(names, OPERATIONS)
@@ -148,7 +148,7 @@ def _cut(text: str) -> str:
 
 
 def _own_weights(layer: keras.Layer) -> list[Any]:
-    """Return the weights of a layer, without those of the layers in it."""
+    """Return the weights of a layer, except those of its inner layers."""
     inner = keras_internals.sublayers(layer)[1:]
     others = {id(weight) for part in inner for weight in part.weights}
     own = (weight for weight in layer.weights if id(weight) not in others)
@@ -156,7 +156,7 @@ def _own_weights(layer: keras.Layer) -> list[Any]:
 
 
 def _difference(old: list[Any], new: list[Any]) -> float | None:
-    """Return the largest difference; NaN equals NaN. None if shapes differ."""
+    """Return the largest difference, or None if shapes differ. NaN equals NaN."""
     if [each.shape for each in old] != [each.shape for each in new]:
         return None
     pairs = zip(old, new, strict=True)
@@ -191,7 +191,7 @@ def show(diff: Diff) -> None:
 
 
 def _cells(row: LayerDifference) -> Iterator[tuple[str, str, str]]:
-    """Yield the lines of a layer that is in both models: one for each setting."""
+    """Yield a table row for each setting of a layer that both models have."""
     if {*row.config} & {*ONLY}:
         return
     weights = "other shapes" if row.weights is None else f"{row.weights:.3g}"

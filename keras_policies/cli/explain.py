@@ -1,4 +1,4 @@
-"""`keras-policies explain`: what the codes of errors and of parts left out mean."""
+"""`keras-policies explain`: says what the codes of errors and left-out parts mean."""
 
 import argparse
 
@@ -7,13 +7,13 @@ from keras_policies.legacy.base.codes import CODES
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """Print what codes mean, or all codes with their titles; return the exit code."""
+    """Explain the codes, or list all codes with titles; return the exit code."""
     names = [name.upper() for name in arguments.codes]
     for name in names:
         if name not in CODES:
             raise CommandLineError(
                 f"there is no code {name!r}.{nearest(name, CODES)} "
-                "keras-policies explain lists all."
+                "Run keras-policies explain for a list."
             )
     for name in names:
         code = CODES[name]

@@ -1,4 +1,4 @@
-"""Finds the models that paths, folders and globs on a command line mean."""
+"""Finds the models for the paths, folders and globs on a command line."""
 
 import contextlib
 import glob
@@ -20,20 +20,12 @@ def is_collection(path: str) -> bool:
 
 
 def models(paths: Iterable[str], recursive: bool) -> list[str]:
-    """Return the paths of models, each once: those given, and those in folders.
+    """Return the paths of models without duplicates: given ones, and those in folders.
 
-    A folder or a glob without models is returned itself, and so is a folder that cannot
-    be read: opening it gives the reason. If only one model is below a folder, it is
-    found without `recursive`.
-
-    Args:
-        paths: paths of models, which may not exist; folders with models; globs.
-        recursive: whether to also search the folders in a folder. A SavedModel is a
-            model, and is not searched.
-
-    Raises:
-        LegacyModelError: if a folder has several models, all in folders of its own, and
-            `recursive` is false.
+    Paths may not exist. A folder or glob without models, or an unreadable folder, is
+    returned itself; opening it later gives the reason. With `recursive`, inner folders
+    are also searched, but not those of a SavedModel. A single model in an inner folder
+    is found anyway; if there are several, raise LegacyModelError.
     """
     sources = (model for path in paths for model in _in(path, recursive))
     return list(dict.fromkeys(sources))
@@ -62,20 +54,20 @@ def _none_in(folder: str, recursive: bool) -> list[str]:
 
 
 def _in_folder(folder: str, recursive: bool) -> Iterator[str]:
-    """Yield the models in a folder, and the folders in it that may not be read."""
+    """Yield the models in a folder, and its inner folders that cannot be read."""
     unreadable: list[str] = []
     yield from models_in(folder, float("inf") if recursive else 0, unreadable)
     yield from unreadable
 
 
 def below_common(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the deepest folder around all paths, and the paths below it.
+    """Return the deepest folder that contains all paths, and the paths below it.
 
     Example:
         >>> below_common(["zoo/a/model.h5", "zoo/b.keras"])
         ('zoo', ['a/model.h5', 'b.keras'])
     """
-    with contextlib.suppress(ValueError):  # absolute and relative ones
+    with contextlib.suppress(ValueError):  # absolute paths mixed with relative ones
         folder = os.path.commonpath([os.path.dirname(path) for path in paths])
         return folder, [os.path.relpath(path, folder or ".") for path in paths]
     return "", [*paths]
@@ -84,18 +76,11 @@ def below_common(paths: Sequence[str]) -> tuple[str, list[str]]:
 def destinations(
     base: str, sources: Sequence[str], output: pathlib.Path, ending: str = ".keras"
 ) -> list[pathlib.Path]:
-    """Return where each model is written: the path relative to `base`, in `output`.
+    """Return the path of each new file: in `output`, like the source below `base`.
 
-    Models in a folder whose names differ only in the ending keep it: `model.h5.keras`.
-
-    Args:
-        base: the folder, such as `common_folder(paths)`.
-        sources: the models that `models` found.
-        output: the folder to write to.
-        ending: that of the new files.
-
-    Raises:
-        LegacyModelError: if a model is not below `base`.
+    `ending` replaces the ending of the source. If names in a folder differ only in the
+    ending, they keep it: `model.h5.keras`. Raise LegacyModelError if a model is not
+    below `base`.
 
     Example:
         >>> found = destinations("zoo", ["zoo/a/model.h5"], pathlib.Path("new"))
@@ -110,7 +95,7 @@ def _below(base: str, source: str) -> str:
     relative = os.path.relpath(path, os.path.abspath(base))
     if relative.split(os.sep)[0] == os.pardir:
         raise LegacyModelError(
-            f"it does not lie below {base!r}.",
+            f"it is not below {base!r}.",
             "Pass a --base that contains it.",
             path=source,
             code="KP001",
@@ -129,7 +114,7 @@ def common_folder(paths: Sequence[str]) -> str:
 
 
 def _folder(path: str) -> str:
-    """Return the folder that models of a path lie in: of a glob, the part before it."""
+    """Return the folder that contains the models of a path; a glob is cut off."""
     if os.path.isdir(path) and is_collection(path):
         return os.path.abspath(path)
     parts = pathlib.Path(os.path.abspath(path.removeprefix(HUB))).parts

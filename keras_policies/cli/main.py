@@ -1,12 +1,16 @@
 """The command line: `keras-policies inspect`, `convert`, `verify`, `code`, `diff`.
 
-Exit codes: 0, done; 1, a file could not be read, converted, verified or written, with
-the reason on stderr, or `diff` found a difference; 2, the command line was wrong (an
-unknown policy, an object that cannot be imported, a destination that does not end in
-`.keras`). 3: `inspect` found that a class or a function is missing; `convert --strict`
-left parts out. 130: the user pressed Ctrl-C.
+Exit codes:
 
-`commands` has what they do.
+- 0: done.
+- 1: a file could not be read, converted, verified or written (the reason is on stderr),
+  or `diff` found a difference.
+- 2: the command line is wrong: an unknown policy, an object that cannot be imported, a
+  destination that does not end in `.keras`.
+- 3: `inspect` found missing classes or functions, or `convert --strict` left parts out.
+- 130: the user pressed Ctrl-C.
+
+The module `commands` implements the commands.
 """
 
 import argparse
@@ -29,10 +33,10 @@ MODEL_FILES = f"{MODEL_FILE}; a folder of such models, or a glob"
 
 ONE_MODEL = f"a legacy model ({MODEL_FILE}), or a .keras file of Keras 3"
 
-# An option with its value -> the help. The first choice is the default.
+# Option with its value -> its help. The first choice is the default.
 OPTIONS = {
-    "--backend {jax,torch,tensorflow}": "run Keras on this backend; by default on that "
-    "of KERAS_BACKEND, or else on the installed one that is imported fastest",
+    "--backend {jax,torch,tensorflow}": "run Keras on this backend; by default "
+    "KERAS_BACKEND, or the installed backend that is imported fastest",
     "--backends NAMES": "the backends on which plain Keras must compute the model "
     "correctly, such as jax,torch; by default all three",
     "--base DIR": "with --output-dir: make the paths of new files relative to this "
@@ -42,14 +46,14 @@ OPTIONS = {
     "--compile": "also write the call of model.compile",
     "--custom-objects MODULE:NAME": "a class or function that the model needs, "
     "imported from your module; LAYER=MODULE:NAME passes the function of a Lambda "
-    "layer, or a class that the file knows by another name; may be repeated",
+    "layer, or a class that has another name in the file; may be repeated",
     "--dry-run": "show what would be converted, and to which file, without writing",
-    "--jobs N": "build this many models at the same time; by default one for each core",
-    "--json": "print a JSON object on each line",
+    "--jobs N": "build so many models at the same time; by default one for each core",
+    "--json": "print one JSON object per line",
     "--lost {rebuild,numbers,refuse}": "what to do with layers of a SavedModel whose "
-    "classes are missing: rebuild them from their traced functions, rebuild them and "
-    "return numbers instead of the texts that these stand for, or refuse the model",
-    "--no-plain": "do not check new files in a process that uses Keras alone",
+    "classes are missing: rebuild them from their traced functions, rebuild them but "
+    "return numbers instead of looked-up texts, or refuse the model",
+    "--no-plain": "do not check new files in a process without this package",
     "-o --output FILE.py": "write the code to this file, and large constants to "
     "FILE.npz; by default, the code is printed",
     "--output-dir DIR": "write a .keras file for each model to this folder; if a model "
@@ -58,21 +62,20 @@ OPTIONS = {
     "--policy NAME": "replace the model's policy; layers with a dtype of their own "
     "keep it",
     "-q --quiet": "print nothing but errors",
-    "--recursive": "search folders in folders",
+    "--recursive": "also search inner folders",
     "--signature NAME": "open this signature of a SavedModel, such as serving_default",
-    "--skip-existing": "skip models whose file exists",
+    "--skip-existing": "skip models whose new file exists",
     "--strict": "exit with 3 if parts of a model were left out",
-    "--texts {inside,outside}": "where input texts are turned into numbers: inside the "
-    "model, which then needs the TensorFlow backend, or before it, by the .texts.json "
-    "file that convert writes beside the new file",
+    "--texts {inside,outside}": "where input texts become numbers: inside the model, "
+    "which then needs the TensorFlow backend, or outside, with the .texts.json file "
+    "that convert writes beside the new file",
     "--train": "also write initializers, which have no effect once weights are loaded",
     "--unsafe": "run code from the file (Lambda layers)",
     "-v --verbose": "print the traceback of errors",
     "--verify OUTPUTS.npz": "keep the new file only if it predicts what the old model "
-    "did. Record its inputs and outputs with "
-    "np.savez('outputs.npz', x_0=x, y_0=model.predict(x)). They may differ by 1e-3 of "
-    "the largest output; by 1e-2 if a layer computes in float16, and by 5e-2 in "
-    "bfloat16",
+    "did. Record the old model's inputs and outputs with "
+    "np.savez('outputs.npz', x_0=x, y_0=model.predict(x)). Outputs may differ by 1e-3 "
+    "of the largest output; 1e-2 if a layer computes in float16, 5e-2 in bfloat16",
     "--weights FILE": "the weights of an architecture (.json of to_json, .yaml of "
     "to_yaml)",
     "--weights FILE.weights.h5": "also write the weights, for "
@@ -122,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_code(kinds)
     _add_diff(kinds)
     _add_explain(kinds)
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks how a command line may go on
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         importlib.import_module("argcomplete").autocomplete(parser)
     return parser
 
@@ -151,7 +154,7 @@ def _add_convert(kinds: Any) -> None:
         metavar="PATH",
         nargs="+",
         help=f"the model ({MODEL_FILE}), and the file to write; with --output-dir, any "
-        "number of models, of folders with models, and of globs",
+        "number of models, folders with models, and globs",
     )
     _add(command, "--output-dir DIR", "--base DIR")
     _add(command.add_mutually_exclusive_group(), "--overwrite", "--skip-existing")
@@ -218,7 +221,7 @@ def _add_explain(kinds: Any) -> None:
         "codes",
         metavar="CODE",
         nargs="*",
-        help="such as KP301; without any, all codes are listed",
+        help="such as KP301; by default, list all codes",
     )
     command.set_defaults(run=_explain)
 
@@ -230,7 +233,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _add(command: Any, *options: str) -> None:
-    """Add options to a command, or to one of its groups."""
+    """Add options to a command or to a group in it."""
     for option in options:
         if option == JSON_OR_QUIET:
             _add(command.add_mutually_exclusive_group(), "--json", "-q --quiet")
@@ -273,7 +276,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process; return the exit code."""
     parsed = _parser().parse_args(arguments)
-    # In a context of its own, since errors name options in it.
+    # In its own context, because `name_options` changes it.
     return contextvars.copy_context().run(_main, parsed)
 
 
@@ -287,13 +290,13 @@ def _main(parsed: argparse.Namespace) -> int:
         code = run(parsed)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # what reads the output, such as `head`, has ended
+    except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return commands.FAILED
-    except KeyboardInterrupt:  # Ctrl-C: what was begun has removed its files
+    except KeyboardInterrupt:  # Ctrl-C; temporary files are already removed
         print("keras-policies: interrupted", file=sys.stderr)
         return commands.INTERRUPTED
-    except Exception as error:  # also what Keras or a class of the user's raises
+    except Exception as error:  # also from Keras or a user's class
         from keras_policies.cli import reports, tasks
 
         problem = tasks.Problem.of(error, "", parsed.fallback)

@@ -1,4 +1,4 @@
-"""Runs tasks on many files in several processes, and continues after failures."""
+"""Runs tasks for many files in several processes, and continues after failures."""
 
 import contextlib
 import multiprocessing
@@ -13,17 +13,14 @@ from keras_policies.cli.tasks import PRELOADED, Outcome, Problem, Task
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import hints
 
-ENDED = "the process that worked on it ended; was there too little memory?"
+ENDED = "the process that worked on it ended, probably because memory ran out"
 
 
 def run(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
-    """Return the outcome of each task, in their order.
+    """Return the outcomes of tasks, in their order; no two have the same path.
 
-    Args:
-        tasks: what to do. No two have the same path.
-        processes: int, how many tasks to run at the same time, each in a process of its
-            own; 1 for all in this process.
-        doing: str, the text beside the progress bar.
+    `processes` tasks run at the same time, each in its own process; with 1, all run in
+    this process. `doing` is the text beside the progress bar.
     """
     here = (task.run() for task in tasks)
     finished = here if processes < 2 else _in_processes(tasks, processes)
@@ -36,7 +33,7 @@ def run(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
 
 
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
-    """Yield outcomes as they are ready; run again what a dead process left."""
+    """Yield outcomes as they are ready; run the tasks of dead processes again."""
     unfinished = []
     # Computed before anything is written.
     again = {item.path: item.again() for item in tasks}
@@ -45,7 +42,7 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
         for future in as_completed(futures):
             try:
                 yield future.result()
-            except BrokenProcessPool:  # ended all that the pool had not finished
+            except BrokenProcessPool:  # raised for all unfinished tasks of the pool
                 unfinished.append(again[futures[future].path])
     for item in unfinished:
         with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
@@ -59,14 +56,14 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     with ProcessPoolExecutor(processes, _context(), _start) as pool:
         try:
             yield pool
-        except BaseException:  # Ctrl-C, maybe in what takes the outcomes
+        except BaseException:  # Ctrl-C, perhaps in the consumer of the outcomes
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
 
 
 def _start() -> None:
-    """Prepare a process, whose parent shows errors and progress, and handles Ctrl-C."""
+    """Prepare a process; its parent shows errors and progress and handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     progress.show_none()
@@ -87,9 +84,9 @@ def _run(task: Task) -> Outcome:
 
 
 def _context() -> BaseContext:
-    """Return how processes start: if possible, as forks of one that imported Keras.
+    """Return how to start processes: if possible, fork a server that imported Keras.
 
-    The user's process is never forked, because backends may have started threads in it.
+    This process is never forked, because backends may have started threads in it.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

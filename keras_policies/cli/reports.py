@@ -1,4 +1,4 @@
-"""What the command line prints of descriptions and conversions: lines and tables."""
+"""Prints descriptions, conversions and errors as lines and tables."""
 
 import collections
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,8 +14,8 @@ from keras_policies.legacy import descriptions
 if TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted
 
-UNLIMITED = 10_000  # characters: in a pipe without COLUMNS, paths are never cut
-# Status -> what the table says, what the total says, and the style.
+UNLIMITED = 10_000  # characters: in a pipe without COLUMNS, paths are never cut off
+# Status -> text in the table, text in the total, and style.
 STATUSES = {
     tasks.OPENS: ("opens", "open", "green"),
     tasks.MISSING: ("missing", "with missing classes", "yellow"),
@@ -38,7 +38,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_problems(problems: Iterable[tasks.Problem], is_verbose: bool) -> None:
-    """Print errors to stderr; those that differ in the file alone in one line."""
+    """Print errors to stderr; errors that differ only in the file share one line."""
     alike = collections.defaultdict(list)
     for problem in problems:
         alike[problem.code, problem.text].append(problem)
@@ -74,11 +74,9 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
 
 
 def print_outcomes(outcomes: Sequence[tasks.Outcome], columns: Sequence[str]) -> None:
-    """Print a table with a line for each file, and below it what was left out.
+    """Print a table with a line for each file, and notes below it.
 
-    Args:
-        outcomes: of the files.
-        columns: the keys of what was found that have a column.
+    `columns` are the keys of the details that have a column.
     """
     common, names = folders.below_common([outcome.path for outcome in outcomes])
     console = terminal.console(UNLIMITED)
@@ -119,7 +117,7 @@ def _result(outcome: tasks.Outcome) -> str:
 
 
 def _notes(outcome: tasks.Outcome) -> Iterator[str]:
-    """Yield the lines below the table that belong to a row."""
+    """Yield the lines below the table about one file."""
     details = outcome.details
     if details.get("missing"):
         yield f"{outcome.path}: missing: {', '.join(details['missing'])}"
@@ -133,7 +131,7 @@ def _notes(outcome: tasks.Outcome) -> Iterator[str]:
 
 
 def total(outcomes: Sequence[tasks.Outcome]) -> str:
-    """Return how many files ended how, in one line.
+    """Return one line with the number of files for each status.
 
     Example:
         >>> found = [tasks.Outcome("a.h5", "converted", {"left_out": ("loss: 'f'",)})]

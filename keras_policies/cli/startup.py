@@ -1,4 +1,4 @@
-"""When the command line imports Keras, and on which backend."""
+"""Chooses the backend of Keras, and imports the package when a command needs it."""
 
 import importlib.util
 import os
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from keras_policies._common import keras_names
 
 VARIABLE = "KERAS_BACKEND"
-LIGHTEST_FIRST = "jax", "torch", "tensorflow"  # by the time that Keras takes with it
+LIGHTEST_FIRST = "jax", "torch", "tensorflow"  # by the time of importing Keras
 
 
 def choose_backend(names: Sequence[str] = LIGHTEST_FIRST) -> str | None:
-    """Let Keras run on the first backend that is installed, and return its name.
+    """Make Keras use the first backend that is installed, and return its name.
 
-    None if there is none, or nothing to choose: `KERAS_BACKEND` is set, or Keras is
-    imported already.
+    Return None if none is installed, if `KERAS_BACKEND` is set, or if Keras is already
+    imported.
     """
     if os.environ.get(VARIABLE) or keras_names.is_imported():
         return None
@@ -26,11 +26,11 @@ def choose_backend(names: Sequence[str] = LIGHTEST_FIRST) -> str | None:
 
 
 def set_backend(name: str) -> None:
-    """Let Keras run on a backend; raise ValueError if it runs on another one."""
+    """Make Keras use a backend; raise ValueError if it already uses another one."""
     if keras_names.is_imported():
         running = sys.modules["keras"].backend.backend()
         if running != name:
-            raise ValueError(f"--backend {name}: Keras runs on {running} already.")
+            raise ValueError(f"--backend {name}: Keras already runs on {running}.")
     os.environ[VARIABLE] = name
 
 
@@ -40,7 +40,7 @@ def is_installed(name: str) -> bool:
 
 
 def import_package() -> None:
-    """Run the `__init__` of this package, if the command has put that off."""
+    """Run the `__init__` of this package, unless this has been done."""
     package = sys.modules["keras_policies"]
     if "__version__" not in vars(package):
         importlib.reload(package)

@@ -1,6 +1,6 @@
-"""What a command does with one file, and its row in a table or in JSON.
+"""Tasks: what a command does with one file, and the outcome in a table or in JSON.
 
-A task is pickled to the process that runs it, so it holds plain values.
+A task is pickled to the process that runs it, so it holds only plain values.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 from keras_policies.legacy.base import hints
 
-# What building needs, in this order; imported once where processes can be forked.
+# Modules for building, in this order; imported once if processes can be forked.
 PRELOADED = ["keras_policies._installed", "keras_policies.legacy.conversion"]
 LARGE = 10_000_000  # parameters
 OPENS, MISSING = "opens", "missing"  # of inspect
@@ -34,16 +34,16 @@ KERAS_3, FAILED = "keras_3", "failed"
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Why nothing was found or done."""
+    """An error about a file, as plain values."""
 
-    path: str  # of the file that it is about, such as the one to write
+    path: str  # of the file with the problem, which may be the one to write
     text: str
     code: str
     traceback: str = ""
 
     @property
     def place(self) -> str:
-        """str, the start of the message: nothing for an error about no file."""
+        """str, the start of the message; "" if the error is not about a file."""
         return f"{self.path}: " if self.path else ""
 
     def __str__(self) -> str:
@@ -51,10 +51,10 @@ class Problem:
 
     @classmethod
     def of(cls, error: Exception, path: str, code: str = "KP002") -> "Problem":
-        """Return the problem of an error; `path` and `code` if it has none itself.
+        """Return the problem for an error; `path` and `code` are fallbacks.
 
-        Without a path, a ValueError or TypeError is an error of this package, whose
-        class does not matter.
+        Without a path, a ValueError or TypeError comes from this package, so its
+        message does not name the class.
         """
         is_ours = not path and isinstance(error, ValueError | TypeError)
         text = str(error) if is_ours else f"{type(error).__name__}: {error}"
@@ -66,7 +66,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a file."""
+    """The result of a task."""
 
     path: str
     status: str  # one of the constants above
@@ -99,7 +99,7 @@ class Task:
     """What a command does with one file. Every exception becomes an outcome."""
 
     path: str
-    KEYS: ClassVar[tuple[str, ...]]  # of what is found
+    KEYS: ClassVar[tuple[str, ...]]  # of `Outcome.details`
     builds: ClassVar[bool] = False  # whether it needs Keras
 
     def check(self) -> Outcome | None:
@@ -107,11 +107,11 @@ class Task:
         return None
 
     def run(self) -> Outcome:
-        """Do it."""
+        """Run the task, and return the outcome."""
         return self._outcome(self._run)
 
     def again(self) -> "Task":
-        """Return the task to run if the process died during this one."""
+        """Return the task to run again if the process dies during this one."""
         return self
 
     def failed(self, problem: Problem) -> Outcome:
@@ -125,7 +125,7 @@ class Task:
     def _outcome(self, action: Callable[[], tuple[str, Config]]) -> Outcome:
         try:
             return Outcome(self.path, *action())
-        except Exception as error:  # whatever Keras or a class of the user's raises
+        except Exception as error:  # whatever Keras or a user's class raises
             failed = self.failed(Problem.of(error, self.path))
             is_new = isinstance(error, Keras3ModelError)
             return dataclasses.replace(failed, status=KERAS_3) if is_new else failed
@@ -149,14 +149,14 @@ class Inspection(Task):
 
 @dataclasses.dataclass(frozen=True)
 class Conversion(Task):
-    """A file to convert, where to, and the arguments of `convert_model`."""
+    """A file to convert, the destination, and the arguments of `convert_model`."""
 
     path: str
     destination: pathlib.Path
     options: Mapping[str, Any]
     # Returns the custom objects; called in the process that converts.
     custom_objects: Callable[[], CustomObjects]
-    makes_folder: bool = False  # that the destination is in
+    makes_folder: bool = False  # whether to create the destination's folder
     skips_existing: bool = False
     builds = True
     KEYS = (
@@ -183,7 +183,7 @@ class Conversion(Task):
         return PLANNED, self._empty()
 
     def again(self) -> "Conversion":
-        """Return the same task; it may replace a file that it has written itself."""
+        """Return the same task; it may replace the file that its first run wrote."""
         if self.destination.exists():
             return self
         return dataclasses.replace(self, options={**self.options, "overwrite": True})
@@ -202,13 +202,13 @@ class Conversion(Task):
     def _run(self) -> tuple[str, Config]:
         converted = self.convert()
         if converted.source.parameters > LARGE:
-            gc.collect()  # a model refers to itself, so it would stay for a while
+            gc.collect()  # a model refers to itself, so it would not be freed at once
         return CONVERTED, converted.as_dict()
 
 
 @dataclasses.dataclass(frozen=True)
 class Rehearsal(Conversion):
-    """A file that would be converted: it is described, and nothing is written."""
+    """A dry run of a conversion: the file is inspected, and nothing is written."""
 
     given: frozenset[str] = frozenset()  # the names of the custom objects
     builds = False
@@ -253,7 +253,7 @@ class Verification(Task):
 
 
 def _check_recording(model: str, outputs: Path) -> None:
-    """Raise if there is no file of recorded outputs for a model."""
+    """Raise if a model's file of recorded outputs does not exist."""
     if not os.path.isfile(outputs):
         reason = f"there are no recorded outputs {str(outputs)!r}."
         hint = "Record them where the old model runs: keras-policies --help."
@@ -261,6 +261,6 @@ def _check_recording(model: str, outputs: Path) -> None:
 
 
 def _imported() -> ModuleType:
-    """Import the package, which patches Keras; return the module `conversion`."""
+    """Import the package, which patches Keras, and return the module `conversion`."""
     *_, conversion = map(importlib.import_module, PRELOADED)
     return conversion

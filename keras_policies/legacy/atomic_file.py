@@ -1,4 +1,4 @@
-"""Writes a complete file or none: in a temporary folder, then moved into place."""
+"""Writes a complete file or none: to a temporary folder, then moved into place."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ def check_ending(destination: Path) -> None:
     """Raise if Keras 3 cannot write a file of this name."""
     if pathlib.Path(destination).suffix != ENDING:
         raise LegacyModelError(
-            f"the destination must end in {ENDING}, as Keras 3 names its files.",
+            f"the destination must end in {ENDING}, as Keras 3 requires.",
             path=destination,
             code="KP108",
         )
@@ -27,7 +27,7 @@ def check_ending(destination: Path) -> None:
 def check(
     destination: pathlib.Path, overwrite: bool, makes_folder: bool = False
 ) -> None:
-    """Raise if no file can be put at `destination`, before the work for it begins.
+    """Raise if no file can be written to `destination`, before any work is done.
 
     With `makes_folder`, the folder of the file may be missing.
     """
@@ -44,20 +44,20 @@ def check(
                 raise LegacyModelError(f"{str(folder)!r} is a file, not a folder.")
             if not folder.exists():
                 reason = f"there is no folder {str(folder)!r} to put it in."
-                raise LegacyModelError(reason, "Make it first.")
+                raise LegacyModelError(reason, "Create it first.")
         except OSError as error:  # such as a folder without permission
             raise LegacyModelError(f"cannot be written: {error}.") from error
         effective = os.access in os.supports_effective_ids
         if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
-            raise LegacyModelError(f"the folder {str(folder)!r} may not be written to.")
+            raise LegacyModelError(f"the folder {str(folder)!r} is not writable.")
 
 
 @contextlib.contextmanager
 def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
-    """Yield a path to write to; put the finished file in the place of `destination`.
+    """Yield a path to write to, then move the finished file to `destination`.
 
-    If the block raises, or the file cannot be written or exists by now, there is no new
-    file, and a `LegacyModelError` says so.
+    If the block raises, or if the file cannot be written or exists by then, no file is
+    written, and the `LegacyModelError` says so.
     """
     prefix = f".{destination.name}."
     try:
@@ -66,7 +66,7 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
             yield written
             with written.open("rb") as file:
                 os.fsync(file.fileno())
-            # link fails if another program has written the file in the meantime
+            # os.link fails if another program has written the file in the meantime.
             (os.replace if overwrite else os.link)(written, destination)
     except LegacyModelError as error:
         error.hint = f"{error.hint} {NOTHING_WRITTEN}".lstrip()
@@ -82,7 +82,7 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
 
 def _exists(destination: pathlib.Path) -> LegacyModelError:
     return LegacyModelError(
-        "it exists already.",
+        "it already exists.",
         f"Choose another name, or pass {hints.OVERWRITE}.",
         path=destination,
         code="KP108",

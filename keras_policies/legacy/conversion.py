@@ -44,9 +44,9 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS
 from keras_policies.legacy.texts.inputs import TextInputs
 
-LEFT_OUT = "it was not asked for"
+LEFT_OUT = "it was not requested"
 TEXTS_ENDING = ".texts.json"  # in place of ".keras"
-STATES = "its recurrent layers have states, from which plain Keras does not continue"
+STATES = "its recurrent layers have saved states, which plain Keras does not continue"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,20 +58,22 @@ class Converted:
         source: `ModelDescription` of the legacy file.
         left_out: tuple of str, the parts of the model and of its training configuration
             that the new file lacks, each with its reason and the attribute `code`.
-        largest_difference: float, between the recorded outputs and those of the new
-            file, opened in plain Keras; None if nothing was compared.
-        allowed_difference: float, the largest that rounding explains, or None.
+        largest_difference: float, the largest difference between the recorded outputs
+            and those of the new file, opened in plain Keras; None if no recorded
+            outputs were compared.
+        allowed_difference: float, the largest difference that rounding explains, or
+            None.
         graph_difference: float, the largest difference between the outputs of the model
             and those of the graph in its own file, as a share of the largest number;
             None if they were not compared.
         not_checked: str, why the model was not compared with a graph; None if it was.
         plain_difference: float, the largest difference on seeded inputs between the
             outputs of the new file in plain Keras and those of the graph in the legacy
-            file, or else of the model, as a share of the largest number; None if
-            recorded outputs were compared instead, or nothing.
+            file (or of the model, if there is no graph), as a share of the largest
+            number; None if recorded outputs were compared instead, or nothing was.
         not_plain: str, why the new file was not called in plain Keras; None if it was.
-        texts: str, the file with the `TextInputs` of the model, written beside it; None
-            if the model takes no texts, or reads them itself.
+        texts: str, the path of the `TextInputs` file that was written with the model;
+            None if the model takes no texts, or reads them itself.
 
     Example:
         >>> done = convert_model("model_of_2020", "converted.keras")
@@ -92,12 +94,12 @@ class Converted:
 
     @property
     def check(self) -> str:
-        """str, how the model compares with the graph in its own file, in words."""
+        """str, the result of comparing the model with the graph in its own file."""
         return str(Check(self.graph_difference, self.not_checked))
 
     @property
     def plain(self) -> str:
-        """str, the result of the new file in plain Keras, in words."""
+        """str, the result of opening the new file in plain Keras."""
         if self.not_plain is not None:
             return f"not compared in plain Keras: {self.not_plain}"
         if self.plain_difference is None:
@@ -108,7 +110,7 @@ class Converted:
         )
 
     def as_dict(self) -> Config:
-        """Return it as plain values for JSON; of `source`, only the path."""
+        """Return plain values for JSON; `source` is reduced to its path."""
         values = {name: vars(self)[name] for name in vars(self) if name != "source"}
         values["left_out_codes"] = tuple(part.code for part in self.left_out)
         return {"path": self.source.path, **values}
@@ -132,13 +134,13 @@ def convert_model(
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
-    The file is written beside `destination` and renamed at the end, so you get a
-    complete new file or none. `source` is never written.
+    The new file is written to a temporary path and then moved to `destination`, so you
+    get a complete file or none. `source` is never changed.
 
-    Before that, the new file is opened and called in a process that never imports this
-    package. The process takes seconds to start, serves all calls of `convert_model`,
-    and ends after a minute without one. If a file needs your own classes, this process
-    opens it instead.
+    Before it is moved, the new file is opened and called in a second process that never
+    imports this package. That process takes seconds to start, serves all calls of
+    `convert_model`, and ends after a minute without a call. A file that needs your own
+    classes is opened in the current process instead.
 
     Args:
         source: str or path, as `load_model` takes it.
@@ -151,28 +153,29 @@ def convert_model(
             `y_0`, `y_1`, … that the legacy model gave for them, or None. Record them
             where that model runs, with
             `np.savez("outputs.npz", x_0=x, y_0=model.predict(x))`. The new file is
-            opened, and kept only if it predicts the same, within 1e-3 of the largest
-            recorded output; 1e-2 if a layer computes in float16, 5e-2 in bfloat16.
-            Outputs that vary less than that prove nothing and are refused, as is an
-            `x_1` that the model does not take.
+            opened, and kept only if its predictions differ by at most 1e-3 of the
+            largest recorded output; 1e-2 if a layer computes in float16, 5e-2 in
+            bfloat16. Outputs that vary less than that prove nothing and are refused.
+            An `x_1` that the model does not take is also refused.
         lost: as `load_model` takes it.
         signature: as `load_model` takes it.
         backends: as `load_model` takes it.
         weights: as `load_model` takes it, for an architecture (`.json`, `.yaml`).
         plain: bool, whether to call the new file in plain Keras, in another process.
         texts: as `load_model` takes it. With `"outside"`, `model.texts.json` is written
-            beside `model.keras` if the model took texts. It converts them to the
-            numbers that the new file takes (`TextInputs.from_json`).
+            beside `model.keras` if the model takes texts. Open it with
+            `TextInputs.from_json` to convert texts to the numbers that the new file
+            takes.
 
     Returns:
         `Converted`.
 
     Raises:
-        LegacyModelError: if the source cannot be opened, the destination cannot be
-            written, or the outputs differ from the recorded ones or from those of the
-            graph in a SavedModel; if plain Keras cannot open the new file or computes
-            something else with it, or its process ends; if the new file needs your own
-            classes and cannot be opened with them.
+        LegacyModelError: if the source cannot be opened or the destination cannot be
+            written; if the outputs differ from the recorded ones or from those of the
+            graph in a SavedModel; if plain Keras cannot open the new file, gives other
+            outputs, or its process ends; or if the new file needs your own classes and
+            cannot be opened with them.
         TypeError, ValueError: as from `load_model`.
 
     Example:
@@ -229,13 +232,13 @@ def convert_model(
 
 
 def _is_narrowed(variable: keras.Variable) -> bool:
-    """Return whether a float64 variable holds float32, as on jax without x64."""
+    """Return whether a float64 variable holds float32, as in jax without x64."""
     held = str(keras.backend.standardize_dtype(variable.value.dtype))
     return str(variable.dtype) == "float64" != held
 
 
 def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
-    """Return custom objects, also under the names that Keras writes for them."""
+    """Return custom objects, also under the names that Keras saves for them."""
     named = [item for item in custom_objects.values() if hasattr(item, "__name__")]
     saved = {keras.saving.get_registered_name(item): item for item in named}
     return saved | custom_objects
@@ -245,7 +248,7 @@ class _Proof(NamedTuple):
     """The result of opening a new file again."""
 
     compared: verification.Comparison | None = None  # with recorded outputs
-    # From seeded outputs, as a share of the largest.
+    # Difference from outputs for seeded inputs, as a share of the largest output.
     difference: float | None = None
     not_plain: str | None = None  # why it was not called in plain Keras
 
@@ -257,7 +260,7 @@ def _proved(
     *,
     plain: bool,
 ) -> _Proof:
-    """Open the new file in plain Keras, or here if that can fail, and compare it."""
+    """Open the new file, if possible in plain Keras, and compare its outputs."""
     reason = plain_keras.obstacle(written) if plain else LEFT_OUT
     if any(map(rnn_states.are_kept, keras_internals.sublayers(built.model))):
         reason = reason or STATES
@@ -272,7 +275,7 @@ def _proved(
 
 @located(code="KP401")
 def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.Predict:
-    """Return the function that calls a model: in plain Keras if `reason` is None."""
+    """Return the function that calls a model, in plain Keras if `reason` is None."""
     if reason is None:
         return functools.partial(
             verification.in_plain, path, safe_mode=safe_mode, predicts=True
@@ -299,7 +302,7 @@ def _compared(
 def _as_numbers(
     recorded: verification.Recording, texts: TextInputs
 ) -> verification.Recording:
-    """Return a recording with its texts as the numbers that a model takes."""
+    """Return a recording with its texts converted to the model's numbers."""
     names, inputs = [name for name, _ in texts.sources], recorded.inputs
     if len(inputs) != len(names):
         reason = f"it takes {names}; recorded: {len(inputs)} inputs."
@@ -314,7 +317,7 @@ def _save(model: keras.Model, path: pathlib.Path) -> None:
 
 
 def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
-    """Compare with the graph in the legacy file, or else with the model here."""
+    """Compare with the graph in the legacy file, or with the model if there is none."""
     example = built.check and built.check.example
     example = example or checking.example(built.model, built.plan)
     safe_mode = built.plan.options.safe_mode
@@ -327,7 +330,7 @@ def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
     for share, allowed in zip(shares, example.allowed, strict=True):
         if not share <= allowed:  # NaN is not <= anything
             raise LegacyModelError(
-                "in plain Keras, the new file predicts something else: it differs by "
+                "in plain Keras, the new file gives other outputs: they differ by "
                 f"{share:.2g} of the largest output, allowed {allowed:.2g}.",
                 f"{hints.PLAIN} writes it anyway.",
                 code="KP504",
@@ -349,10 +352,10 @@ def verify_model(
     weights: Path | None = None,
     texts: str = "inside",
 ) -> tuple[verification.Comparison, str | None]:
-    """Compare the outputs of a model, legacy or of Keras 3, with those in an `.npz`.
+    """Compare the outputs of a legacy or Keras 3 model with those in an `.npz` file.
 
-    A legacy model is saved to a temporary file, which is opened as `convert_model`
-    opens what it wrote. Also return why it was not called in plain Keras, or None.
+    A legacy model is saved to a temporary file, which is opened as by `convert_model`.
+    Also return why the model was not called in plain Keras, or None.
     """
     recorded = verification.read(outputs)
     objects = checked_objects(custom_objects)
@@ -372,7 +375,7 @@ def verify_model(
                 recorded = _as_numbers(recorded, reader)
             return _verified_keras_3(path, recorded, safe_mode=safe_mode, plain=plain)
         if not plain or not all(map(is_stock, keras_internals.sublayers(built.model))):
-            reason = "it needs code that is not of Keras" if plain else LEFT_OUT
+            reason = "it needs code that Keras does not have" if plain else LEFT_OUT
             predict = verification.predict_here(built.model)
             return _compared(predict, built, recorded), reason
         with tempfile.TemporaryDirectory() as folder:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters"
 NOT_KEPT = "not kept: it is part of the policy"
-# Version of Keras in a file -> the releases of TensorFlow that have it; from 2.5 on,
-# both have one number. Source: tf.keras.__version__ of each.
+# Version of Keras in a file -> the releases of TensorFlow that have it. From 2.5 on,
+# both have the same number. Source: tf.keras.__version__ of each release.
 RELEASES = {
     "2.1.6-tf": "1.9 to 1.12",
     "2.2.4-tf": "1.13 to 2.1",
@@ -37,9 +37,9 @@ class LayerDescription:
         compute_dtype: None for a deferred policy.
         variable_dtype: None for a deferred policy.
         parameters: the number of values in its weights.
-        becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
-            tensor, `REBUILT` if its class is missing and its function was traced,
-            `"rebuilt from its bytecode"` for a Lambda layer whose code was followed,
+        becomes: the class in Keras 3; `"keras.ops"` for a function that was called on a
+            tensor; `"rebuilt from its traced function"` if its class is missing;
+            `"rebuilt from its bytecode"` for a Lambda layer whose code is understood;
             or None if nothing replaces it.
 
     Example:
@@ -66,14 +66,15 @@ class ModelDescription:
         path: the file or folder.
         format: `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
         written_by: the release, such as `"TensorFlow 2.4.4"`.
-        class_name: that of the model, as written.
-        name: that of the model, as written.
+        class_name: the model's class, as written.
+        name: the model's name, as written.
         policy: the model's own policy as recorded, or as its layers and its optimizer
-            suggest; None if nothing does.
-        records_policies: whether the file does; TensorFlow 2.0 and older did not.
+            suggest; None if nothing suggests one.
+        records_policies: whether the file records policies; TensorFlow 2.0 and older
+            did not.
         becomes_policy: the name of the policy in Keras 3.
-        optimizer: the class of the inner optimizer.
-        loss_scale: that of the policy or of the optimizer.
+        optimizer: the class of the optimizer, without a loss scale optimizer around it.
+        loss_scale: the loss scale of the policy or of the optimizer.
         keeps_loss_scale: whether it is kept; the loss scale of a policy is dropped.
         iterations: the number of training steps; None if it is not recorded.
         slots: the number of tensors in the optimizer's slots.
@@ -123,14 +124,14 @@ class ModelDescription:
         return "\n".join([*summary(self), text.getvalue().rstrip("\n")])
 
     def _repr_html_(self) -> str:
-        """Return the same as HTML, with the names in the file escaped."""
+        """Return the same as HTML, with names from the file escaped."""
         rows = [_html_row(LAYER_HEADINGS, "th")]
         rows += [_html_row(cells, "td") for cells in _layer_rows(self)]
         lines = "<br>".join(map(html.escape, summary(self)))
         return f"<p>{lines}</p><table>{''.join(rows)}</table>"
 
     def as_dict(self) -> Config:
-        """Return it as plain dicts, lists and values for JSON; loss scales as texts."""
+        """Return plain dicts, lists and values for JSON; loss scales become texts."""
         values = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
         for plain, layer in zip(values["layers"], self.layers, strict=True):
             plain["loss_scale"] = _text(layer.loss_scale)
@@ -161,7 +162,7 @@ def _layer_rows(description: ModelDescription) -> Iterator[tuple[str, ...]]:
 
 
 def _change(layer: LayerDescription) -> str:
-    """Return what follows the class in the table, if it changes."""
+    """Return the text after the class in the table, if the class changes."""
     if layer.becomes in (layer.class_name, None):
         return "" if layer.becomes else " is missing"
     is_class = " " not in layer.becomes  # and not "rebuilt from its bytecode"
@@ -169,7 +170,7 @@ def _change(layer: LayerDescription) -> str:
 
 
 def layer_table(description: ModelDescription, width: int) -> "Table | str":
-    """Return a table of the layers, of at most `width` characters."""
+    """Return a table of the layers, at most `width` characters wide."""
     from keras_policies._common import terminal  # here: JSON needs no tables
 
     if not description.layers:
@@ -186,7 +187,7 @@ def layer_table(description: ModelDescription, width: int) -> "Table | str":
 
 
 def release(written_by: str) -> str:
-    """Return the release of TensorFlow that wrote a file, whatever the file records.
+    """Return the release of TensorFlow that wrote a file, also if it records Keras's.
 
     Example:
         >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.9.0")

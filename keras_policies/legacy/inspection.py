@@ -14,7 +14,7 @@ from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers, sources
 
 REBUILT = "rebuilt from its traced function"  # in `LayerDescription.becomes`
-# Layers that Keras 3 cannot make where TensorFlow is not installed.
+# Layers that Keras 3 cannot create if TensorFlow is not installed.
 NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 
 
@@ -40,13 +40,13 @@ def _described(
 
 
 def _inner_layers(node: Config, path: str, report: Report) -> Sequence[Config]:
-    """Return the layers of a model, or of one that was rebuilt from a function."""
+    """Return the layers of a model, also if it was rebuilt from a function."""
     rebuilt = report.reconstructions.get(path)
     return (rebuilt and rebuilt.layers) or configs.inner_layers(node)
 
 
 def _becomes(class_name: str, path: str, report: Report) -> str | None:
-    """Return the replacement of a layer, in words; None if it has none."""
+    """Return a text about the replacement of a layer, or None."""
     if path in report.reconstructions:
         return REBUILT
     if class_name in dict(report.missing) or path in report.code:
@@ -121,7 +121,7 @@ def inspect_model(path: Source) -> ModelDescription:
         layers with their replacements, and missing classes.
 
     Raises:
-        LegacyModelError: if it is not a legacy model, or is corrupt.
+        LegacyModelError: if the file is not a legacy model, or is corrupt.
 
     Example:
         >>> found = inspect_model("model_of_2020")

@@ -1,4 +1,4 @@
-"""Opens files of Keras 3, whatever they are called."""
+"""Opens files of Keras 3, whatever their names end in."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from keras_policies.loss_scaling.optimizer import instead_of_stock
 def open_with_keras(
     path: Path, custom_objects: CustomObjects, *, compile: bool, safe_mode: bool
 ) -> keras.Model:
-    """Open a model of Keras 3, whatever its file is called."""
+    """Open a model of Keras 3, whatever the name of its file ends in."""
     with named_for_keras(path) as named:
         names = {} if named.suffix == ".keras" else _short_names()
         objects = {**names, **(custom_objects or {})}
@@ -26,7 +26,7 @@ def open_with_keras(
 
 
 def _short_names() -> Config:
-    """Return `{"mse": function, ...}`, which Keras 3 writes to HDF5 and cannot read."""
+    """Return `{"mse": function}` for names that Keras 3 writes, but cannot read."""
     known = {name: keras.losses.get(name) for name in BY_NAME["losses"]}
     registered = keras.saving.get_custom_objects()
     return {name: known[name] for name in known if name not in registered}
@@ -34,7 +34,7 @@ def _short_names() -> Config:
 
 @contextlib.contextmanager
 def named_for_keras(path: Path) -> Iterator[pathlib.Path]:
-    """Yield the path, or a link to it with the ending that Keras 3 asks for."""
+    """Yield the path, or a link to it with the ending that Keras 3 requires."""
     with sources.local(path) as here, tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(here)
         is_keras = path.is_dir() or readers.is_zip(path)

@@ -30,10 +30,10 @@ from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 
-# What happens to layers whose classes are missing.
+# How to treat layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"
-OTHERS = 5  # signatures that an error names
-TEXTS = "inside", "outside"  # of the model: where texts become numbers
+OTHERS = 5  # the most signatures that an error names
+TEXTS = "inside", "outside"  # where texts become numbers: inside the model or outside
 _texts_by_model = weakref.WeakKeyDictionary[keras.Model, TextInputs]()
 
 
@@ -51,69 +51,70 @@ def load_model(
     weights: Path | None = None,
     texts: str = "inside",
 ) -> keras.Model:
-    """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
+    """Open a model that tf.keras 2.0 to 2.15 wrote, as an ordinary Keras 3 model.
 
-    Its policies become plain ones. The loss scale of a policy is dropped, since Keras 3
-    itself scales the loss of a `mixed_float16` model; an explicit `LossScaleOptimizer`
-    keeps its current scale. Unknown losses, metrics and
-    optimizers are left out, with one warning that lists them. If the optimizer or a
-    loss is missing, the model is not compiled.
+    Its policies become policies of Keras 3. The loss scale of a policy is dropped,
+    because Keras 3 itself scales the loss of a `mixed_float16` model. An explicit
+    `LossScaleOptimizer` keeps its current scale. Unknown losses, metrics and optimizers
+    are left out, with one warning that lists them. If the optimizer or a loss is
+    missing, the model is not compiled.
 
     Args:
-        filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
-            whatever its name; of a `.zip` or packed `.tar` file, or a folder, that
-            contains one such model; `"hf://user/model"`, on the Hugging Face Hub (`pip
-            install huggingface_hub`), or another address, such as `"s3://..."` (`pip
-            install fsspec`). Or a file open for reading bytes, or an `h5py.File`.
-            Keras opens files of Keras 3. Or a `.json` or `.yaml` file of
-            `model.to_json()` or `model.to_yaml()`, with `weights`; without them, the
-            model has new weights, and you get a warning (YAML needs `pip install
-            pyyaml`; its tags create no objects).
+        filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file
+            (the name does not matter); of a `.zip` file, a packed `.tar` file or a
+            folder that contains one such model; or of a `.json` or `.yaml` file of
+            `model.to_json()` or `model.to_yaml()`, together with `weights`. (Without
+            `weights`, the model has new weights, and you get a warning. YAML needs
+            `pip install pyyaml`; its tags create no objects.) You can also pass
+            `"hf://user/model"` on the Hugging Face Hub (`pip install huggingface_hub`),
+            another address such as `"s3://..."` (`pip install fsspec`), a file open for
+            reading bytes, or an `h5py.File`. Keras itself opens files of Keras 3.
         custom_objects: dict `{name: class or function}` that the model needs. Layers
             that such a class creates without `dtype=` get the policy in its config.
         compile: bool, whether to compile the model and restore its optimizer's state.
         safe_mode: bool, whether to refuse code in the file (Lambda layers).
         dtype_policy: a policy, its name, or a `DTypePolicyMap`, which replaces the
             model's own policy; layers with a dtype of their own keep it. If no layer
-            computes in float16 then, a `LossScaleOptimizer` in the file is removed.
-            None keeps all policies.
+            computes in float16 afterwards, a `LossScaleOptimizer` in the file is
+            removed. None keeps all policies.
         lost: str, what happens to layers and models of a SavedModel whose classes are
-            missing. `"rebuild"` builds them from stock layers and `keras.ops`, after
-            their traced functions in the file, with one warning that lists them;
-            `"numbers"` also does this, but where they look up texts by numbers, such
-            as the names of classes, it returns the numbers, which every backend
-            supports; `"refuse"` raises an error that names their classes.
+            missing. `"rebuild"` builds them from stock layers and `keras.ops`, as their
+            traced functions in the file say, with one warning that lists them.
+            `"numbers"` also rebuilds them, but where they look up texts by numbers,
+            such as the names of classes, it returns the numbers, which every backend
+            supports. `"refuse"` raises an error that names their classes.
         signature: str, the name of a signature of a SavedModel, such as
-            `"serving_default"`. The model computes the same as the signature, whatever
-            its layers are. None opens the model itself, or the serving signature of a
-            file without Keras metadata (`tf.Module`, `model.export` of Keras 3).
+            `"serving_default"`. The returned model computes the same as the signature,
+            but may have other layers. None opens the model itself, or the serving
+            signature of a file without Keras metadata (`tf.Module`, `model.export` of
+            Keras 3).
         verify: bool or None, whether to compare the model with the graph in its own
             file, which every SavedModel has: on seeded inputs, both must give the same
             outputs. None compares models with layers that were rebuilt from functions
             or code, or that have your own classes; and models of stock layers if their
-            graph takes less than about a second. True compares any SavedModel; False
-            none. Other formats hold no graph.
+            graph takes less than about a second. True compares every SavedModel, and
+            False none. Other formats have no graph.
         backends: names of the backends on which plain Keras must compute the model
             correctly. Layers that Keras computes wrongly on one of them become models
-            that are correct on all; if there is no such model, that is an error.
+            that are correct on all; if there is no such model, an error is raised.
         weights: str or path of the weights of an architecture (`.json`, `.yaml`), as
-            `load_weights` takes it. None for any other file, which has its own.
+            `load_weights` takes it. None for other files, which contain their weights.
         texts: str, where input texts become numbers. `"inside"`: in layers of the
-            model, which Keras runs on the TensorFlow backend only. `"outside"`: it has
-            no StringLookup, TextVectorization or Hashing, and takes their numbers as
-            inputs, on any backend and without TensorFlow.
-            `text_inputs(model)` computes these numbers.
+            model, which Keras runs on the TensorFlow backend only. `"outside"`: before
+            the model, which then has no StringLookup, TextVectorization or Hashing and
+            takes numbers on any backend, without TensorFlow. `text_inputs(model)`
+            computes these numbers.
 
     Returns:
         A `keras.Model`.
 
     Raises:
         LegacyModelError: if there is no such model, or it is corrupt, has parts without
-            a counterpart in Keras 3, or computes something other than its own graph.
-            The message names them.
+            a counterpart in Keras 3 (the message names them), or computes something
+            other than its own graph.
         TypeError: if `custom_objects` is not a dict of names.
         TypeError, ValueError: if `dtype_policy` is not a policy.
-        ValueError: if `lost` is not one of the three, or a backend is unknown.
+        ValueError: if `lost`, `texts` or a name in `backends` is unknown.
 
     Example:
         >>> model = load_model("model_of_2020")  # a SavedModel folder
@@ -141,7 +142,7 @@ def load_model(
         if policy is not None:
             raise LegacyModelError(
                 "written by Keras 3; dtype_policy is for legacy models.",
-                "Load it without, and set the dtype_policy of its layers.",
+                "Load it without dtype_policy, and set the dtype_policy of its layers.",
                 path=filepath,
                 code="KP103",
             ) from None
@@ -152,7 +153,7 @@ def load_model(
             _texts_by_model[built.model] = built.texts
         if not built.plan.legacy.has_weights and weights is None:
             warn.warn(
-                f"{filepath}: this file holds no weights, so the model has new ones. "
+                f"{filepath}: the file has no weights, so the model has new ones. "
                 'Pass weights="weights.h5", or call load_weights(model, "weights.h5").'
             )
         return built.model
@@ -225,15 +226,15 @@ def rebuild(
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
-    A class of the file that only shares its name with a Keras class counts as missing:
-    its config, weights or outputs reveal it. If that does not help, a model that lists
-    its layers becomes its traced function, because a config does not say which masks
-    its missing classes create or change. Also raises Keras3ModelError.
+    If a config, weights or outputs show that a class in the file only shares its name
+    with a Keras class, the next attempt treats it as missing. The last attempt rebuilds
+    a model that lists its layers from its traced function, because a config does not
+    say which masks its missing classes create or change. Also raises Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:
         if needs_weights and not legacy.has_weights and weights is None:
-            reason = "an architecture without weights."
+            reason = "the file has an architecture, but no weights."
             raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
         may_rebuild = options.reconstructs and legacy.traced is not None
         function = dataclasses.replace(options, by_function=True)
@@ -272,7 +273,7 @@ def rebuild(
 def _about_signature(
     problem: LegacyModelError, legacy: LegacyModel, signature: str | None
 ) -> LegacyModelError:
-    """Return an error about the model that names its other signatures as a remedy."""
+    """Return an error; if it is about the model, it offers other signatures."""
     if problem.layer != "" or legacy.traced is None:
         return problem
     names = {*legacy.traced.signatures} - {signature or SERVING}
@@ -289,7 +290,7 @@ def _about_signature(
 def _checked(
     built: build.Built, signature: str | None, verify: bool | None
 ) -> build.Built:
-    """Return a model with its check against the graph in its file, if it has one."""
+    """Return a model with the result of comparing it with the graph in its file."""
     if verify is False or (built.plan.legacy.traced is None and verify is None):
         return built
     is_due = bool(verify) or built.lacks_weights or checking.is_due(built.plan)
@@ -309,11 +310,11 @@ def load_weights(
     by_name: bool = False,
     skip_mismatch: bool = False,
 ) -> None:
-    """Load all weights of a legacy file into a model, or none.
+    """Load the weights of a legacy file into a model: all of them, or none.
 
     Layers with weights are paired by their order, as in tf.keras: the first in the file
     with the first in the model. A checkpoint of a compiled model also has the state of
-    its optimizer: slots, iterations and loss scale. It is restored if `model` is
+    the optimizer: slots, iterations and loss scale. The state is restored if `model` is
     compiled.
 
     Args:
@@ -323,17 +324,18 @@ def load_weights(
             a SavedModel folder; or an archive, a folder or an `"hf://user/model"` with
             one of them, as `load_model` takes it.
         root: str, the name under which a checkpoint tracks the object that has the
-            weights: `"generator"` of `Checkpoint(generator=..., ...)`. None
-            takes the one that fits the model.
+            weights, such as `"generator"` for `Checkpoint(generator=..., ...)`. None
+            takes the object that fits the model.
         by_name: bool, whether to pair layers by their names instead, and to load only
-            those that both have. A SavedModel has names, but a checkpoint does not.
+            layers that both have. A SavedModel has names, but a checkpoint does not.
         skip_mismatch: bool, whether to skip weights that do not fit. A warning lists
-            what is skipped, also with `by_name`.
+            the skipped weights, also with `by_name`.
 
     Raises:
-        LegacyModelError: if the file cannot be read, or its weights do not fit; the
-            message names those, with both shapes. If no object of a checkpoint fits
-            the model, or several do, it lists them. The model is unchanged.
+        LegacyModelError: if the file cannot be read, or its weights do not fit (the
+            message names those weights with both shapes), or no object or several
+            objects of a checkpoint fit the model (the message lists the objects). The
+            model is then unchanged.
 
     Example:
         >>> model = load_model("model_of_2020", compile=False)
@@ -361,7 +363,7 @@ def load_weights(
         fitting = checkpoint_objects.fitting(objects, candidates.meant, fit)
         name, (pairs, not_loaded) = fitting
         state = candidates.weights[name].optimizer
-        # Read, with checksums, before anything is changed.
+        # Read all values and verify checksums before anything is changed.
         arrays = [targets.value_for(*pair) for pair in pairs]
         restores = state.iterations is not None and getattr(model, "optimizer", None)
         state = compiling.read_slots(state) if restores else state

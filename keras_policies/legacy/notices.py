@@ -13,15 +13,15 @@ def notices(built: Built) -> Iterator[str]:
     """Yield how a model differs from its file, and what it needs to run."""
     if built.not_converted:
         yield (
-            "the model was opened, but this was left out of it or of its training "
-            f"configuration: {'; '.join(built.not_converted)}. Call "
+            "the model was opened, but these parts of it or of its training "
+            f"configuration were left out: {'; '.join(built.not_converted)}. Call "
             "model.compile(...) with replacements."
         )
     if built.plan.reconstruction.layers:
         yield str(built.plan.reconstruction)
     if built.check is not None:
         yield from _check_notices(built.check, built.not_converted)
-    inputs = getattr(built.model, "inputs", None) or []  # none before its first call
+    inputs = getattr(built.model, "inputs", None) or []  # None before the first call
     texts = ", ".join(repr(x.name) for x in inputs if x.dtype == "string")
     if texts and keras.backend.backend() != "tensorflow":
         yield (
@@ -41,14 +41,14 @@ def _check_notices(check: Check, not_converted: Sequence[str]) -> Iterator[str]:
         yield f"{check}."
     if check.dropouts:
         yield (
-            "the model also drops numbers when it predicts (a call with "
-            f"training=True): {', '.join(check.dropouts)}. Keras {keras.__version__} "
-            "only drops them in training."
+            "the original model applies dropout also when it predicts (a call with "
+            f"training=True): {', '.join(check.dropouts)}. In Keras "
+            f"{keras.__version__}, it applies dropout only in training."
         )
     is_said = any("regularizer" in part or "loss" in part for part in not_converted)
     if check.other_losses and not is_said:
         yield (
-            "the model predicts as recorded, but trains with other losses of its "
-            f"layers: {check.other_losses}. Pass its classes, as they were in "
-            "tf.keras, as custom_objects."
+            "the model predicts as recorded, but the losses that its layers add in "
+            f"training differ: {check.other_losses}. Pass its original classes as "
+            "custom_objects."
         )

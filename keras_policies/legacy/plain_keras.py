@@ -1,9 +1,9 @@
-"""Opens and calls saved models in a process that has Keras alone.
+"""Opens and calls saved models in a process that imports Keras without this package.
 
-The process runs this file by its path, so this file imports nothing of the package:
-what the package changes in Keras cannot make a new file look right. (multiprocessing
+The process runs this file by its path. The file imports nothing from the package, so
+the package's patches of Keras cannot make a wrong file look right. (multiprocessing
 would import the program's main module, which imports the package.) The process computes
-on the CPU, since this one may have reserved the memory of all accelerators.
+on the CPU, because this one may have reserved the memory of all accelerators.
 """
 
 import atexit
@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 Path = str | os.PathLike[str]
 
 IDLE = 60  # seconds without a request after which the process ends
-TIME = 1800  # seconds for one file, after which it counts as hanging
+TIME = 1800  # seconds for one file; after that, the process counts as hanging
 VALUES = re.compile(r"\[\[[-+.,e\d\s\[\]naif]*\]\]")  # of a tensor in an error
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
 START = (
@@ -49,7 +49,7 @@ CPU = {
 
 
 class PlainKerasError(Exception):
-    """Plain Keras cannot open a file, or cannot call its model."""
+    """Plain Keras cannot open a file or call its model."""
 
 
 class CallError(PlainKerasError):
@@ -63,8 +63,7 @@ class ProcessEndedError(PlainKerasError):
 class Process:
     """The process. It starts with the first call, and serves many files.
 
-    Args:
-        backend: str, the backend of Keras there; None for the one of this process.
+    `backend` is the backend of Keras there; None means the one of this process.
     """
 
     def __init__(self, backend: str | None = None) -> None:
@@ -74,7 +73,7 @@ class Process:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """End the process if it runs; a fork leaves that of its parent alone."""
+        """End the process if it runs; in a fork, leave the parent's process alone."""
         process, self._process = self._process, None
         if process is not None and os.getpid() == self._owner:
             process.kill()
@@ -89,28 +88,28 @@ class Process:
         safe_mode: bool = True,
         predicts: bool = False,
     ) -> tuple[list[Array], list[Array]]:
-        """Open a model and call it.
+        """Open the model in a `.keras` or H5 file of Keras 3, and call it.
 
         Args:
-            path: str or path of a `.keras` or an H5 file of Keras 3.
-            inputs: nest of arrays, or None to open the file only.
-            safe_mode: bool, whether to refuse code in the file.
-            predicts: bool, whether to call `predict`, which works in batches and gives
-                no losses, on `inputs`, a list.
+            path: of the file.
+            inputs: nest of arrays, or None to only open the file.
+            safe_mode: whether to refuse code in the file.
+            predicts: whether to call `predict`, which works in batches and returns no
+                losses; `inputs` is then a list.
 
         Returns:
-            The outputs and the losses that layers and weights add, each a flat list of
-            arrays, with float32 in the place of half precision.
+            The outputs, and the losses that layers and weights add: two flat lists of
+            arrays. Half precision becomes float32.
 
         Raises:
-            PlainKerasError: if the file cannot be opened. The subclasses: if the model
+            PlainKerasError: if the file cannot be opened; its subclasses: if the model
                 cannot be called, or the process ends.
         """
         request = os.path.abspath(path), inputs, safe_mode, predicts
         with self._lock:
             try:
                 answer, error, is_opened = self._answer(request)
-            except BaseException:  # also Ctrl-C: its next answer would be to this
+            except BaseException:  # also Ctrl-C: the next call would get this answer
                 self.close()
                 raise
         if error is not None:
@@ -172,10 +171,10 @@ atexit.register(shared.close)
 def obstacle(path: Path) -> str | None:
     """Return why a file cannot be opened in plain Keras, or None."""
     if not (os.path.isdir(path) or zipfile.is_zipfile(path)):
-        return "it is an H5 file, which does not say which classes are of Keras"
+        return "it is an H5 file, which does not record which classes Keras has"
     own = sorted({*_own_code(objects_in(path))})
     if own:
-        return f"it needs code that is not of Keras: {', '.join(own)}"
+        return f"it needs code that Keras does not have: {', '.join(own)}"
     is_script = bool(sys.executable) and os.path.isfile(__file__)
     if getattr(sys, "frozen", False) or not is_script:
         return "this program cannot start another Python"
@@ -183,7 +182,7 @@ def obstacle(path: Path) -> str | None:
 
 
 def objects_in(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the config of a file of Keras 3, without those of training.
+    """Yield the objects in the config of a Keras 3 file, except its compile config.
 
     The file is a `.keras` file, unpacked or not, or an H5 file.
     """
@@ -206,7 +205,7 @@ def objects_in(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _own_code(objects: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the names of classes and functions that are not of Keras."""
+    """Yield the names of classes and functions that Keras does not have."""
     for config in objects:
         module, name = config.get("module"), config.get("class_name")
         if isinstance(module, str) and not f"{module}.".startswith("keras."):
@@ -223,7 +222,7 @@ def predicted(model: Any, inputs: list[Array]) -> list[Array]:
 
 
 def _with_texts(value: Array) -> Any:
-    """Return an input for `predict`: texts have to be tensors of TensorFlow."""
+    """Return an input for `predict`; texts become TensorFlow tensors."""
     if value.dtype.kind != "U":
         return value
     return importlib.import_module("tensorflow").constant(value)
@@ -267,14 +266,14 @@ def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:
     if keras.backend.backend() == "torch":
         importlib.import_module("torch").set_grad_enabled(False)
     if keras.backend.backend() == "jax":
-        with contextlib.suppress(Exception):  # a look-up layer, which jax cannot trace
+        with contextlib.suppress(Exception):  # a lookup layer, which jax cannot trace
             return _compiled(model, inputs)
-    # Augmentation layers train unless they are told otherwise.
+    # Augmentation layers run in training mode by default.
     return keras.tree.flatten(model(inputs, training=False)), model.losses
 
 
 def _compiled(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:
-    """Call a model that jax compiles as a whole: one op after another takes longer."""
+    """Compile and call a whole model with jax, which is faster than op by op."""
     import keras
 
     call = functools.partial(model.stateless_call, training=False, return_losses=True)
@@ -294,11 +293,11 @@ def _array(tensor: Any) -> Array:
 
 
 def _serve() -> None:
-    """Answer requests on stdin, until it closes or is silent for `IDLE` seconds."""
+    """Answer requests on stdin until it closes or is silent for `IDLE` seconds."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keeps what libraries print out of the answers
+    os.dup2(2, 1)  # libraries print to stderr, not into the answers
     importlib.import_module("keras")
-    gc.freeze()  # modules stay: do not scan them after each model
+    gc.freeze()  # modules are never freed: do not scan them after each model
     while True:
         idle = threading.Timer(IDLE, signal.raise_signal, [signal.SIGTERM])
         idle.daemon = True

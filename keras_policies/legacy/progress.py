@@ -1,4 +1,4 @@
-"""A progress bar for work that takes longer than about a second."""
+"""A progress bar for work that takes longer than a second."""
 
 import contextlib
 import contextvars
@@ -11,7 +11,7 @@ _is_shown = contextvars.ContextVar("is_shown", default=False)
 
 
 def show_none() -> None:
-    """Show no bar from now on: another process shows one for all."""
+    """Show no bars in this process: another process shows one for all."""
     _is_shown.set(True)
 
 
@@ -19,14 +19,10 @@ def show_none() -> None:
 def bar(
     description: str, total: int, is_bytes: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Yield `advance(count)`; stderr, if it is a terminal, shows a bar after a second.
+    """Yield `advance(count)`. After a second, show a bar if stderr is a terminal.
 
-    A bar inside another is not shown.
-
-    Args:
-        description: the text beside the bar.
-        total: the sum of all counts.
-        is_bytes: whether the counts are bytes, and not numbers of files.
+    `total` is the sum of all counts; they are numbers of bytes or of files. A bar
+    inside another one is not shown.
     """
     if _is_shown.get() or not sys.stderr.isatty():
         yield lambda count: None

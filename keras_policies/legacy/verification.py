@@ -18,18 +18,18 @@ from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.plan import Plan
 
 # Compute dtype -> allowed difference, as a share of the largest recorded output: a few
-# roundings of the least precise dtype. GPUs multiply float32 with the 10 bits of TF32,
-# in TensorFlow since 2.4.
+# roundings in the least precise dtype. On GPUs, TensorFlow 2.4 and later multiplies
+# float32 with the 10 bits of TF32.
 TOLERANCES = {"bfloat16": 5e-2, "float16": 1e-2}
 TOLERANCE = 1e-3
 RECORD = 'Record it with np.savez("outputs.npz", x_0=x, y_0=model.predict(x))'
-TEXTS = "U"  # the kind of NumPy's dtypes of texts
+TEXTS = "U"  # the kind of NumPy's text dtypes
 PLAIN = hints.Hint("{} writes the file without opening it there.", (hints.PLAIN,))
 Predict = Callable[[list[Array]], list[Array]]
 
 
 class Recording(NamedTuple):
-    """The inputs that a legacy model was given, and its outputs."""
+    """The recorded inputs and outputs of a legacy model."""
 
     inputs: list[Array]
     outputs: list[Array]
@@ -49,7 +49,7 @@ def read(path: Path) -> Recording:
         except (OSError, ValueError, EOFError) as error:
             raise LegacyModelError(
                 f"not a readable .npz file: {str(error).rstrip('.')}.",
-                f"{RECORD}; texts as np.array(texts, dtype=str).",
+                f"{RECORD}; pass texts as np.array(texts, dtype=str).",
             ) from error
         return Recording(_numbered("x_", arrays), _numbered("y_", arrays))
 
@@ -63,7 +63,7 @@ def _arrays(path: Path) -> dict[str, Array]:
 
 
 def _numbered(prefix: str, arrays: Mapping[str, Array]) -> list[Array]:
-    """Return the arrays with a prefix, in the order of their numbers, without gaps."""
+    """Return the arrays with a prefix, ordered by number; raise if one is missing."""
     matching = [name for name in arrays if name.startswith(prefix)]
     names = [f"{prefix}{number}" for number in range(len(matching))]
     if not matching or set(names) != set(matching):
@@ -76,22 +76,22 @@ def _numbered(prefix: str, arrays: Mapping[str, Array]) -> list[Array]:
 
 
 class Comparison(NamedTuple):
-    """The difference of an output from the recorded one, and the allowed difference."""
+    """The difference between an output and the recorded one, and the allowed one."""
 
     difference: float
     allowed: float
 
 
 def tolerance(plan: Plan) -> float:
-    """Return the share of the largest output by which an output may differ.
+    """Return the allowed difference of an output, as a share of the largest output.
 
-    Both the policies in the file and the present ones count.
+    It depends on the policies in the file and on those of the new model.
     """
     return max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
 
 
 def tolerance_of(objects: Iterable[Config]) -> float:
-    """Return the tolerance for the objects in a Keras 3 config, by their policies."""
+    """Return the tolerance for a Keras 3 config, from the policies of its objects."""
     policies = (x for x in objects if str(x.get("class_name")).endswith("DTypePolicy"))
     names = (str((policy.get("config") or {}).get("name")) for policy in policies)
     dtypes = {name.rpartition("_")[2] for name in names}  # "int8_from_mixed_float16"
@@ -101,10 +101,11 @@ def tolerance_of(objects: Iterable[Config]) -> float:
 def compare(
     predict: Predict, recorded: Recording, share: float, inputs: int | None = None
 ) -> Comparison:
-    """Compare a model's predictions with recorded outputs; return the worst output's.
+    """Compare a model's predictions with recorded outputs; return the worst result.
 
     `share` is the tolerance, as a share of the largest output, and `inputs` the number
-    of the model's inputs if it is known. Raises if equal outputs would prove nothing.
+    of the model's inputs, if known. Raise if the recorded outputs hardly vary, because
+    then equal outputs would prove nothing.
     """
     count = len(recorded.inputs)
     if inputs not in (None, count):
@@ -113,7 +114,7 @@ def compare(
         raise LegacyModelError(reason, code="KP503")
     if lacks_texts(recorded.inputs):
         raise LegacyModelError(
-            "the recorded inputs are texts, which Keras 3 takes on the TensorFlow "
+            "the recorded inputs are texts, which Keras 3 supports on the TensorFlow "
             "backend only.",
             f"Verify it there (KERAS_BACKEND=tensorflow), or pass {hints.OUTSIDE}.",
             code="KP306",
@@ -129,8 +130,8 @@ def compare(
     for difference, allowed in compared:
         if not difference <= allowed:  # NaN is not <= anything
             raise LegacyModelError(
-                "it predicts something else: the largest difference from the recorded "
-                f"outputs is {difference:.3g}, allowed {allowed:.3g}.",
+                "its outputs differ from the recorded ones: the largest difference is "
+                f"{difference:.3g}, allowed {allowed:.3g}.",
                 _machine_at_fault(share),
                 code="KP502",
             )
@@ -138,13 +139,13 @@ def compare(
 
 
 def _machine_at_fault(share: float) -> str:
-    """Return the sentence on a machine that computes the model's float16 wrongly."""
+    """Return a sentence if this machine may compute the model's float16 wrongly."""
     problem = hardware.problem() if share == TOLERANCES["float16"] else ""
     return f"The machine may be at fault: {problem}." if problem else ""
 
 
 def predict_here(model: keras.Model) -> Predict:
-    """Return the function that calls a model of this process."""
+    """Return the function that calls a model in this process."""
 
     @located(code="KP503")
     def predict(values: list[Array]) -> list[Array]:
@@ -161,7 +162,7 @@ def predict_here(model: keras.Model) -> Predict:
 def in_plain(
     path: Path, inputs: Any, *, safe_mode: bool, predicts: bool = False
 ) -> list[Array]:
-    """Return the outputs of the model in a file for some inputs, in plain Keras."""
+    """Return the outputs that the model in a file gives in plain Keras."""
     try:
         outputs, _ = plain_keras.shared(
             path, inputs, safe_mode=safe_mode, predicts=predicts
@@ -186,7 +187,7 @@ def lacks_texts(inputs: Iterable[Array]) -> bool:
 def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Comparison:
     """Compare two arrays. Integers and texts must be equal; NaN never is.
 
-    Refuse a recorded output that outputs for any other input would also match.
+    Refuse a recorded output that varies so little that any output would match it.
     """
     if not wanted.size:
         return Comparison(0.0, 0.0)
@@ -200,7 +201,7 @@ def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Compar
     spread = float(np.max(np.ptp(rows, axis=0)))
     if spread <= allowed:
         raise LegacyModelError(
-            f"nothing can be proven: the recorded {name} varies by {spread:.3g} "
+            f"nothing can be proven: the recorded {name} varies by only {spread:.3g} "
             f"between its rows, and {allowed:.3g} is allowed for rounding.",
             "Record outputs for inputs that differ more, or convert without comparing.",
             code="KP503",

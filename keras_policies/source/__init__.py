@@ -1,6 +1,7 @@
 """Source code of models: Python modules that need only Keras.
 
-layout: code in lines; objects: configs as code; operations: functions of keras.ops;
-calls: the calls of a Functional; loops, variables: its statements; graphs: functions;
-source: the public function; checking: comparing the result.
+`source` has the public function, and `checking` compares its result with the model.
+`graphs` writes functions: `calls` finds the calls of a Functional, `operations` and
+`objects` write ops and configs as code, `loops` and `variables` shorten the statements,
+and `layout` splits long lines.
 """

@@ -1,4 +1,4 @@
-"""The calls of layers and operations in a Functional, in the order of code."""
+"""The calls of layers and operations in a Functional, in topological order."""
 
 import dataclasses
 import inspect
@@ -19,14 +19,14 @@ class Call:
 
 
 class Stub(keras.Operation):  # type: ignore[misc]
-    """Stands for an operation, which is not called: that would change it."""
+    """Replaces an operation, because calling the operation itself would change it."""
 
     def __init__(self, op: Any) -> None:
         super().__init__(name=op.name)
         self.op = op
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        outputs = self.op.output  # flat, if there are several
+        outputs = self.op.output  # a flat list if there are several
         if isinstance(outputs, list) or not isinstance(self.op, keras.Layer):
             outputs = self.op.compute_output_spec(*args, **kwargs)
         return keras.tree.map_structure(
@@ -37,7 +37,7 @@ class Stub(keras.Operation):  # type: ignore[misc]
 class Graph:
     """The calls that lead from the inputs of a Functional to its outputs.
 
-    Without `masks`, calls lack the masks that Keras passes along with their tensors.
+    Without `masks`, calls omit the masks that Keras itself passes along with tensors.
     """
 
     def __init__(self, model: keras.Model, *, masks: bool) -> None:
@@ -49,7 +49,7 @@ class Graph:
             found.append(Call(stub.op, args, told, outputs))
             return outputs
 
-        # A plain Functional, since others may need more arguments, or be compiled.
+        # A plain Functional: a subclass may need more arguments, or be compiled.
         plain = keras.Model(model.input, model.output)
         clone = keras.models.clone_model(
             plain, clone_function=Stub, call_function=record
@@ -62,7 +62,7 @@ class Graph:
 
 
 def is_told(op: Any, key: str, value: Any, masks: bool) -> bool:
-    """Return whether a call has to pass an argument by name."""
+    """Return whether the code of a call has to pass this keyword argument."""
     parameters = inspect.signature(op.call).parameters
     is_mask = key == "mask" or key.removesuffix("_mask") in {*parameters} - {key}
     if (is_mask and not masks) or (key == "training" and value is None):
@@ -72,7 +72,7 @@ def is_told(op: Any, key: str, value: Any, masks: bool) -> bool:
 
 
 def is_plainly(value: Any, default: Any) -> bool:
-    """Return whether a plain value is the same as a default."""
+    """Return whether a value is a plain one and equals the default."""
     is_plain = value is None or isinstance(value, bool | int | float | str)
     return is_plain and repr(value) == repr(default)
 
@@ -83,7 +83,7 @@ def tensors(value: Any) -> list[keras.KerasTensor]:
 
 
 def _ordered(calls: list[Call], outputs: Any) -> list[Call]:
-    """Return the calls that lead to outputs, each after those that it needs."""
+    """Return the calls that the outputs need, in topological order."""
     made = {id(x): call for call in calls for x in tensors(call.outputs)}
 
     def before(values: Any) -> list[Call]:

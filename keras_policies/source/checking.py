@@ -15,16 +15,16 @@ from keras_policies.source.graphs import Module
 from keras_policies.source.objects import Style, automatic
 
 Result = TypeVar("Result")
-LENGTHS = 5, 64  # of axes that any length fits
-# In code: a mask, or what may give one to the next layer of a Sequential.
+LENGTHS = 5, 64  # to try for axes of unknown length
+# Code that passes a mask, or that may create one for the next layer of a Sequential.
 MASKS = re.compile(r"\bmask=|mask_zero=True|Masking\(|Sequential\(")
 
 
 def apart(function: Callable[[], Result], config: Any = None) -> Result:
-    """Return the result of a function in a new thread, where Keras is as at its start.
+    """Return the result of a function in a new thread, with Keras in its initial state.
 
-    Its global policy, the numbers in names of layers, and scopes of custom objects
-    belong to a thread. It gets those objects of the caller that a config names.
+    The global policy, the counters in layer names, and scopes of custom objects belong
+    to a thread. The new one gets the caller's custom objects that a config names.
     """
     texts = (x for x in keras.tree.flatten(config) if isinstance(x, str))
     objects = {text: keras.saving.get_registered_object(text) for text in texts}
@@ -44,11 +44,8 @@ def next_style(
 ) -> tuple[Style, bool]:
     """Run a module; return its style if it builds an equal model, or the next to try.
 
-    Return also whether outputs were compared. The file with the module's constants is
-    in `folder`, which gets a file of weights.
-
-    Raises:
-        ValueError: if no style is left.
+    Also return whether outputs were compared. `folder` has the module's constants; a
+    file of weights is written there. Raise ValueError if no style is left.
     """
     style, is_equal = module.style, None
 
@@ -61,7 +58,7 @@ def next_style(
     try:
         built = apart(build)
         (old, names), (new, others) = (_described(x, style) for x in (model, built))
-    except Exception as error:  # such as names that are equal
+    except Exception as error:  # such as two layers with one name
         reason, wrong = f"{type(error).__name__}: {error}", module.names
     else:
         reason = _difference(old, new)
@@ -71,13 +68,13 @@ def next_style(
     if named > style.named:
         return dataclasses.replace(style, named=named), False
     if not reason and _weights(built) != _weights(model):
-        reason = "layers in several inner models would have weights for each"
+        reason = "layers that several inner models share would have separate weights"
     if not reason:
         has_loaded = _loads(built, model, os.path.join(folder, "model.weights.h5"))
         is_equal = _has_equal_outputs(built, model) if has_loaded else False
         if is_equal is not False:
             return style, is_equal is True
-        reason = "its layers compute something else than their configs say"
+        reason = "its layers compute something other than their configs say"
     if not style.explicit:
         return dataclasses.replace(style, explicit=True), False
     _check_names(module)
@@ -87,7 +84,7 @@ def next_style(
 
 
 def _difference(old: list[Any], new: list[Any]) -> str:
-    """Return where the lines of two models differ, or nothing."""
+    """Return a text about the first difference of two descriptions, or ""."""
     for pair in itertools.zip_longest(old, new):
         if pair[0] != pair[1]:
             texts = [str(each).replace("\0", "") for each in pair]
@@ -99,21 +96,21 @@ def _difference(old: list[Any], new: list[Any]) -> str:
 
 
 def _check_names(module: Module) -> None:
-    """Raise if a layer may have the name that Keras gives to an operation."""
+    """Raise if a layer has a name that Keras may give to an operation."""
     names = {automatic(kind) for kind in module.operations}
     for kind, name in module.names:
         if kind not in module.operations and re.sub(r"_\d+$", "", name) in names:
             raise ValueError(
-                f"Keras gives the name of layer {name!r} ({kind}) to an operation, "
-                "which cannot be named in code. Give the layer another name."
+                f"Keras gives the name of the layer {name!r} ({kind}) to an operation, "
+                "and code cannot name operations. Give the layer another name."
             )
 
 
 def _described(model: keras.Model, style: Style) -> tuple[list[Any], list[Any]]:
-    """Return all that two models have to share, and the names of their layers."""
+    """Return what must be equal for equal models, and the names of the layers."""
     module = Module(dataclasses.replace(style, explicit=True, full=True))
     text = "\n".join(module.text(model))
-    if not MASKS.search(text):  # then it changes nothing, and Bidirectional sets it
+    if not MASKS.search(text):  # set by Bidirectional, and unused without masks
         text = re.sub(r", zero_output_for_mask=\w+", "", text)
     constants = (np.array(value).tobytes() for value in module.constants.values())
     return [*text.split("\n"), *constants], module.names
@@ -125,7 +122,7 @@ def _weights(model: keras.Model) -> list[Any]:
 
 
 def _loads(built: keras.Model, model: keras.Model, file: str) -> bool:
-    """Return whether a model gets the weights of another one, bit for bit."""
+    """Return whether loading the weights of `model` into `built` makes them equal."""
     model.save_weights(file, overwrite=True)
     built.load_weights(file)
     old, new = (
@@ -136,7 +133,7 @@ def _loads(built: keras.Model, model: keras.Model, file: str) -> bool:
 
 
 def _has_equal_outputs(built: keras.Model, model: keras.Model) -> bool | None:
-    """Compare outputs on random inputs; return None if the first cannot be called."""
+    """Compare outputs on random inputs; return None if `model` cannot be called."""
     for length in LENGTHS:
         try:
             arrays = [_example(x, length) for x in model.inputs]
@@ -144,18 +141,18 @@ def _has_equal_outputs(built: keras.Model, model: keras.Model) -> bool | None:
             structure = None if is_one else model.input
             nest = keras.tree.pack_sequence_as(structure, arrays)
             expected = _outputs(model, model, nest)
-        except Exception:  # a text, or an axis that is too short
+        except Exception:  # such as for a text, or an axis that is too short
             continue
         try:
             pairs = zip(expected, _outputs(built, model, nest), strict=True)
             return all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
-        except Exception:  # the other model takes these inputs, or gives other shapes
+        except Exception:  # only `built` refuses these inputs, or its shapes differ
             return False
     return None
 
 
 def _example(x: keras.KerasTensor, length: int) -> Any:
-    """Return an input of normal numbers, of texts, or of 0 and 1."""
+    """Return an input: normally distributed numbers, texts, or zeros and ones."""
     sizes = [2 if n is None and at == 0 else n for at, n in enumerate(x.shape)]
     shape = [length if n is None else n for n in sizes]
     numbers = np.random.default_rng(0).normal(size=shape)
@@ -165,7 +162,7 @@ def _example(x: keras.KerasTensor, length: int) -> Any:
 
 
 class _Start(keras.StatelessScope):  # type: ignore[misc]
-    """Other values for variables, and 0 for states of recurrent layers."""
+    """Gives variables other values; others, such as states of RNNs, are 0."""
 
     def get_current_value(self, variable: Any) -> Any:
         value = super().get_current_value(variable)
@@ -173,7 +170,7 @@ class _Start(keras.StatelessScope):  # type: ignore[misc]
 
 
 def _outputs(model: keras.Model, other: keras.Model, nest: Any) -> list[Any]:
-    """Return the outputs of a model with the variables of another; change neither."""
+    """Return a model's outputs with the variables of another; change neither."""
     variables = (
         x.trainable_variables + x.non_trainable_variables for x in (model, other)
     )

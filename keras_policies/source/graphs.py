@@ -1,4 +1,4 @@
-"""Models as functions that build them."""
+"""Writes models as functions that build them."""
 
 import collections
 import contextlib
@@ -25,28 +25,28 @@ from keras_policies.source.variables import identifier, named
 
 INPUT = {"dtype": "float32", "sparse": False, "ragged": False, "optional": False}
 NAMES = {"Sequential": "keras.Sequential", "Functional": "keras.Model"}
-UNPACKED = 4  # outputs of a call; more are items of one variable
+UNPACKED = 4  # outputs of a call that get variables; more are items of one variable
 
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """The statements of a function, except for the one that makes the model."""
+    """The statements before and after the one that creates the model."""
 
     args: Sequence[str] = ()  # of the model
     before: Sequence[str] = ()
     after: Sequence[str] = ()
-    ops: Sequence[Any] = ()  # what each variable is a result of
+    ops: Sequence[Any] = ()  # for each variable, the op that returns it
     inputs: int = 0
 
 
 class Module(Objects):
-    """The functions of a module, and what they need."""
+    """The functions of a module, with their imports and constants."""
 
     def __init__(self, style: Style) -> None:
         super().__init__(style)
         # Lines that build an inner model -> the function, and the names of its models.
         self.functions = dict[tuple[str, ...], tuple[str, set[str]]]()
-        self.operations = set[str]()  # the classes of those that are called
+        self.operations = set[str]()  # the classes of operations that are called
         self.is_frozen = False  # whether an outer model freezes its layers
 
     def text(self, model: keras.Model, *, compile: bool = False) -> Iterator[str]:
@@ -107,8 +107,8 @@ class Module(Objects):
 
     def _graph(self, model: keras.Model) -> Body:
         graph, ops, lines = Graph(model, masks=self.style.explicit), [], list[str]()
-        code = dict[int, str]()  # id of a tensor -> how it is read
-        variables = dict[Any, str]()  # of layers that are called more than once
+        code = dict[int, str]()  # id of a tensor -> the code that reads it
+        variables = dict[Any, str]()  # layer that is called more than once -> variable
         times = collections.Counter(each.op for each in graph.calls)
         ends = [graph.inputs, graph.outputs]
         taken = [ends, *((each.args, each.kwargs) for each in graph.calls)]
@@ -160,7 +160,7 @@ class Module(Objects):
         )
 
     def _made(self, op: Any) -> str:
-        """Return the code that makes a layer."""
+        """Return the code that creates a layer."""
         value = config_of(op)
         if is_model(value):
             return self.model(op)
@@ -178,7 +178,7 @@ class Module(Objects):
         except CannotWriteError as error:
             place = f"{op.name!r} ({type(op).__name__})"
             raise ValueError(
-                f"There is no source code for this model: {place}: {error}."
+                f"This model cannot be written as source code: {place}: {error}."
             ) from error
 
     def _place(self, op: Any) -> str:

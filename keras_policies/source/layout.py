@@ -1,4 +1,4 @@
-"""Pieces of Python code, and lines of it as ruff formats them."""
+"""Writes pieces of Python code, and splits lines as ruff does."""
 
 import re
 import unicodedata
@@ -31,7 +31,7 @@ def mapping(items: Mapping[str, str]) -> str:
 
 
 def literal(value: Any) -> str:
-    """Return None, a truth value, a number or a text as Python, as ruff writes it."""
+    """Return None, a bool, a number or a text as Python code, as ruff formats it."""
     text = repr(value)
     if isinstance(value, float):
         is_finite = value - value == 0
@@ -43,15 +43,15 @@ def literal(value: Any) -> str:
 
 
 def laid_out(line: str) -> str:
-    """Return a line as lines of 88 columns, except for what cannot be split."""
+    """Split a line into lines of at most 88 columns, as far as possible."""
     code = line.lstrip(" ")
     indent = len(line) - len(code)
     return line[:indent] + _split(code, indent)
 
 
 def _split(code: str, indent: int, after: int = 0) -> str:
-    """Split code at its longest brackets; `after` columns stay free at its end."""
-    # Characters of East Asia take two columns.
+    """Split code at its longest brackets; keep `after` columns free at the end."""
+    # East Asian characters take two columns.
     columns = sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in code)
     groups = _brackets(code)
     if indent + columns + after <= WIDTH or not groups:
@@ -64,7 +64,7 @@ def _split(code: str, indent: int, after: int = 0) -> str:
 
 
 def _brackets(code: str) -> list[tuple[int, int, list[str]]]:
-    """Return the outermost brackets: where they are, and the parts between commas."""
+    """Return the outermost brackets: start, end, and the parts between commas."""
     found, depth, start, begin, parts = [], 0, 0, 0, list[str]()
     for token in TOKENS.finditer(code):
         mark, at = token[0], token.start()

@@ -1,6 +1,6 @@
-"""Equal blocks of statements, as loops.
+"""Writes equal blocks of statements as loops.
 
-A variable is a mark until it gets its name: a number between two NULs.
+Until variables get names, each is a mark: a number between two NULs.
 """
 
 import itertools
@@ -11,14 +11,14 @@ MARK = re.compile("\0(\\d+)\0")
 TARGETS = re.compile("(?:(?:\0\\d+\0|_)(?:, )?)+(?= = )")
 NAME = re.compile(r'(\bname=|\bbuild_\w+\()("[^"\\]*")')
 NUMBER = re.compile(r"(?<!\d)(?:0|[1-9]\d*)(?!\d)")
-SAVED = 3  # statements that a loop has to save
+SAVED = 3  # a loop must save at least so many statements
 
 
 def folded(lines: Sequence[str]) -> list[str]:
     """Return statements, with loops for blocks that differ only in names.
 
-    Names such as `dense_1` and `dense_2` become `f"dense_{i}"`. What a block takes from
-    the one before it is a variable, which gets a value before the loop.
+    Names such as `dense_1` and `dense_2` become `f"dense_{i}"`. A value that each block
+    takes from the one before becomes a variable, which is assigned before the loop.
     """
     skeletons = [_skeleton(line) for line in lines]
     best, size = [*lines], len(lines) - SAVED + 1
@@ -28,7 +28,7 @@ def folded(lines: Sequence[str]) -> list[str]:
             equal = equal + 1 if skeletons[start] == skeletons[start + period] else 0
             for times in range(equal // period + 1, 1, -1):
                 if len(lines) - (times - 1) * period + 1 >= size:
-                    break  # a shorter form is known
+                    break  # a shorter form was found already
                 loop = _with_loop(lines, start, period, times)
                 if loop and len(loop) < size:
                     best, size = loop, len(loop)
@@ -52,15 +52,15 @@ def _marks(text: str) -> list[int]:
 
 
 def _remarked(line: str, numbers: Sequence[int]) -> str:
-    """Return a line with other variables."""
+    """Return a line with its variables replaced."""
     new = iter(numbers)
     return MARK.sub(lambda _: f"\0{next(new)}\0", line)
 
 
 def _skeleton(line: str) -> object:
-    """Return a statement without variables and without numbers in names."""
+    """Return a statement without its variables and the numbers in names."""
     if line.startswith((" ", "for ")):
-        return object()  # a loop is equal to no other line
+        return object()  # lines of a loop equal no other line
     code = MARK.sub("\0", line)
     return NAME.sub(lambda name: name[1] + NUMBER.sub("#", name[2]), code)
 
@@ -82,7 +82,7 @@ def _with_loop(
     for offset, versions in enumerate(zip(*blocks, strict=True), 1):
         new = targets(versions[0])
         for used in zip(*map(uses, versions), strict=True):
-            # Of how many blocks before this one each variable is, and its place there.
+            # For each variable: how many blocks before this one, and its place there.
             first, *others = [
                 (b - places[n][0], places[n][1]) if n in places else (None, n)
                 for b, n in enumerate(used)
@@ -94,7 +94,7 @@ def _with_loop(
             if back == 1 and (
                 at < count or initial.setdefault(variable, used[0]) != used[0]
             ):
-                return None  # the loop has assigned to it, or it begins as two values
+                return None  # it is already reassigned, or has two initial values
             new.append(variable)
         count += len(targets(versions[0]))
         loop[offset] = "    " + _remarked(loop[offset], new)
@@ -104,9 +104,9 @@ def _with_loop(
 
 
 def _counted(blocks: Sequence[Sequence[str]]) -> list[str] | None:
-    """Return the head of a loop over blocks, and the first one with `i` in its names.
+    """Return the head of a loop and its body: the first block, with `i` in its names.
 
-    None if the names have numbers that do not count up together.
+    Return None if the numbers in the names do not count up together.
     """
     numbers = [
         [int(n) for line in block for name in NAME.findall(line) for n in _digits(name)]
@@ -148,6 +148,6 @@ def _digits(name: tuple[str, str]) -> list[str]:
 
 
 def _index(offset: int) -> str:
-    """Return the field of an f-string for a number that is larger than `i`."""
+    """Return the field of an f-string for `i` plus an offset."""
     sign = "-" if offset < 0 else "+"
     return f"{{i {sign} {abs(offset)}}}" if offset else "{i}"

@@ -1,4 +1,4 @@
-"""Configs of Keras objects as Python code."""
+"""Writes configs of Keras objects as Python code."""
 
 import copy
 import dataclasses
@@ -16,12 +16,13 @@ import numpy as np
 
 from keras_policies.source.layout import call, literal, mapping, sequence
 
-INLINE = 64  # numbers of a constant; more are in a file
-# Arguments that Keras writes as one number for each axis, and those it finds in build.
+INLINE = 64  # numbers of a constant in the code; larger ones are in a file
+# Arguments that Keras saves as one number per axis, and those that `build` sets.
 PER_AXIS = {"kernel_size", "strides", "pool_size", "dilation_rate", "size"}
 FOUND_IN_BUILD = {"attention_axes"}
 SHORT = {"keras.layers": "layers", "keras.ops": "ops"}
-WRAPPED = {"layer": "forward_", "backward_layer": "backward_"}  # by Bidirectional
+# Argument of Bidirectional -> the prefix of the layer's name.
+WRAPPED = {"layer": "forward_", "backward_layer": "backward_"}
 NO_MODULE = None, "__main__", "builtins"
 
 
@@ -31,13 +32,13 @@ class CannotWriteError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-    """How a model is written."""
+    """What the code of a model includes."""
 
-    train: bool = False  # with initializers
-    named: frozenset[str] = frozenset()  # classes whose automatic names are written
-    explicit: bool = False  # with masks, axes and flags that Keras may find by itself
-    typed: bool = False  # with the policy of each layer, whatever the global one is
-    full: bool = False  # with all but names, to compare models
+    train: bool = False  # initializers
+    named: frozenset[str] = frozenset()  # the automatic names of these classes
+    explicit: bool = False  # masks, axes and flags that Keras may infer
+    typed: bool = False  # the policy of each layer, whatever the global one is
+    full: bool = False  # everything except names, to compare models
 
 
 def is_object(value: Any) -> bool:
@@ -52,7 +53,7 @@ def is_model(value: Any) -> bool:
 
 
 def config_of(op: Any) -> dict[str, Any]:
-    """Return the config of a layer, with the vocabulary of a look-up layer."""
+    """Return the config of a layer, with the vocabulary of a lookup layer."""
     value: dict[str, Any] = keras.saving.serialize_keras_object(op)
     if "vocabulary" in value["config"] and value["config"]["vocabulary"] is None:
         words = np.array(op.get_vocabulary(include_special_tokens=False)).tolist()
@@ -61,7 +62,7 @@ def config_of(op: Any) -> dict[str, Any]:
 
 
 class Objects:
-    """Writes values of configs, and keeps what a module needs for them."""
+    """Writes values in configs, and collects the imports and constants they need."""
 
     def __init__(self, style: Style) -> None:
         self.style = style
@@ -69,14 +70,14 @@ class Objects:
         self.constants = dict[str, Any]()
         self.policies = list[str]()
         self.names = list[tuple[str, str]]()  # classes and names of layers
-        self.place = "constant"  # where constants come from
+        self.place = "constant"  # the stem of names of constants
 
     def model(self, model: keras.Model) -> str:
         """Return the call that builds a model."""
         raise NotImplementedError
 
     def value(self, value: Any) -> str:
-        """Return a value of a config; a text that begins with NUL is code."""
+        """Return a value in a config as code; a text that begins with NUL is code."""
         if is_object(value):
             return self._object(value)
         if isinstance(value, dict):
@@ -117,7 +118,7 @@ class Objects:
         return self.instance(value)
 
     def instance(self, value: Any) -> str:
-        """Return the call of a class, from the config of an object."""
+        """Return the code that creates an object from its config."""
         cls, name = self.resolved(value, value["class_name"])
         config = _unprefixed(cls, value["config"])
         parameters = inspect.signature(cls).parameters
@@ -128,13 +129,13 @@ class Objects:
         named = (
             self.name(value["class_name"], config["name"]) if "name" in config else {}
         )
-        # The order of some configs is that of the call that made the object.
+        # Some configs have the order of the call that created the object.
         keys = sorted(needed) if self.style.full else [k for k in config if k in needed]
         values = {key: self._argument(key, config[key]) for key in keys}
         return call(name, *arguments(cls, named | values))
 
     def name(self, kind: str, name: str) -> dict[str, str]:
-        """Return `name=` for a layer of a class, or {} if Keras gives it that name."""
+        """Return `{"name": code}` for a layer, or {} if Keras gives it that name."""
         self.names.append((kind, name))
         pattern = rf"{re.escape(automatic(kind))}(_[1-9]\d*)?"
         is_automatic = re.fullmatch(pattern, name) and kind not in self.style.named
@@ -167,7 +168,7 @@ class Objects:
         return str(own)
 
     def _needed(self, cls: type, config: Mapping[str, Any]) -> set[str]:
-        """Return the arguments without which an object would have another config."""
+        """Return the arguments that the object needs to have the same config."""
         none = inspect.Parameter.empty
         defaults = {k: p.default for k, p in inspect.signature(cls).parameters.items()}
         skipped = {"name"} | (set() if self.style.explicit else FOUND_IN_BUILD)
@@ -177,7 +178,7 @@ class Objects:
             return config.keys() - skipped
         needed = {key for key in config if defaults.get(key) is none}
         if config.get("data_format") == "channels_first":
-            needed.add("data_format")  # the default depends on a file of the user
+            needed.add("data_format")  # the default depends on the user's keras.json
         if self.style.typed:
             needed |= {"dtype"} & config.keys()
         while True:
@@ -187,7 +188,7 @@ class Objects:
                 k for k, v in config.items() if text(v) != text(made.get(k, none))
             }
             if config.get("axis") == [made.get("axis")] and not self.style.explicit:
-                others -= {"axis"}  # of normalizations, which make it a list
+                others -= {"axis"}  # normalization layers turn it into a list
             if others - skipped <= needed:
                 return needed
             needed |= others - skipped
@@ -196,9 +197,9 @@ class Objects:
         is_list = key in PER_AXIS and isinstance(value, list | tuple) and value
         if is_list and all(isinstance(n, int) and n == value[0] for n in value):
             value = value[0]
-        if key == "learning_rate" and isinstance(value, float):  # float32 in Keras
+        if key == "learning_rate" and isinstance(value, float):  # a float32 variable
             value = float(str(np.float32(value)))
-        if key == "policy_map":  # of DTypePolicyMap, which takes no names of policies
+        if key == "policy_map":  # DTypePolicyMap does not accept names of policies
             own = {
                 k: call("keras.DTypePolicy", [self.value(v)]) for k, v in value.items()
             }
@@ -216,7 +217,7 @@ class Objects:
         return call("np.array", [written, literal(dtype)]) if is_inline else written
 
     def _stored(self, value: Any) -> str:
-        """Return a constant in the file of constants."""
+        """Store a constant for the file of constants; return the code that reads it."""
         name = unique(self.place, self.constants)
         self.constants[name] = value
         return f"CONSTANTS[{literal(name)}]"
@@ -227,7 +228,7 @@ def arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments that pass values to a function, in its order.
 
-    Those without a default are positional, and those in `called`.
+    Arguments without a default and those in `called` are positional.
     """
     args, kwargs, others = list[Any](), dict[str, Any](), dict(values)
     is_next = True  # whether all parameters before are positional
@@ -244,7 +245,7 @@ def arguments(
     return args, kwargs | others
 
 
-# The same text for equal values, and for lists and tuples.
+# Gives the same text for equal values, also for a list and a tuple.
 text = functools.partial(json.dumps, sort_keys=True, default=repr)
 
 
@@ -256,7 +257,7 @@ def unique(name: str, taken: Iterable[str]) -> str:
 
 @functools.cache
 def automatic(kind: str) -> str:
-    """Return how Keras begins the names of layers of a class, as in `conv2d_1`."""
+    """Return the stem of a class's automatic names, such as `conv2d` of `conv2d_1`."""
     return re.sub(r"_\d+$", "", type(kind, (keras.Operation,), {})().name)
 
 
@@ -265,7 +266,7 @@ def _leaves(value: Any) -> int:
 
 
 def _numbers(array: Any) -> str:
-    """Return an array as lists of numbers, with as few digits as its dtype needs."""
+    """Return an array as lists of numbers, with the fewest digits for its dtype."""
     if array.ndim:
         return sequence(map(_numbers, array))
     value = array.item()
@@ -273,7 +274,7 @@ def _numbers(array: Any) -> str:
 
 
 def _config(cls: Any, config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the config of an object made with these arguments, or None."""
+    """Return the config of an object with these arguments, or None if they fail."""
     try:
         made = cls.from_config(copy.deepcopy(config))
         return _unprefixed(cls, made.get_config())
@@ -282,7 +283,7 @@ def _config(cls: Any, config: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _unprefixed(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config without what Bidirectional puts before the names of layers."""
+    """Return a config without the prefixes that Bidirectional adds to layer names."""
     found = dict(config)
     for key, prefix in WRAPPED.items():
         if cls is keras.layers.Bidirectional and found.get(key):

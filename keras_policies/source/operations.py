@@ -1,4 +1,4 @@
-"""Calls of `keras.ops`, written as functions, operators and keys."""
+"""Writes calls of `keras.ops` as functions, operators and keys."""
 
 import inspect
 import re
@@ -14,13 +14,13 @@ from keras_policies.source.objects import CannotWriteError, arguments
 
 Write: TypeAlias = Callable[[Any], str]
 
-# Operations of symbolic tensors that Python has an operator for.
+# Operations on symbolic tensors that have a Python operator.
 OPERATORS = {
     **{"Add": "+", "Subtract": "-", "Multiply": "*", "TrueDivide": "/", "Mod": "%"},
     **{"FloorDivide": "//", "Power": "**", "Matmul": "@"},
     **{"Less": "<", "LessEqual": "<=", "Greater": ">", "GreaterEqual": ">="},
 }
-# Class -> function, if their letters differ.
+# Class -> function, for names with different letters.
 RENAMED = {
     **{"BatchNorm": "batch_normalization", "LayerNorm": "layer_normalization"},
     **{"RMSNorm": "rms_normalization"},
@@ -34,10 +34,9 @@ SIMPLE = re.compile(
 def op_call(
     op: keras.Operation, args: Sequence[Any], kwargs: Mapping[str, Any], write: Write
 ) -> str:
-    """Return the call of an operation on values that `write` turns into code.
+    """Return the call of an operation; `write` turns its arguments into code.
 
-    Raises:
-        CannotWriteError: if no function of keras.ops takes them.
+    Raise `CannotWriteError` if no function in keras.ops takes them.
     """
     kind = type(op).__name__
     if kind == "GetItem":
@@ -51,7 +50,7 @@ def op_call(
     config = {key: value for key, value in op.get_config().items() if key != "name"}
     name, function = _function(kind)
     parameters = inspect.signature(function).parameters
-    # Keras 3.8 calls a few of them otherwise: `xs` in Stack is `x` in ops.stack.
+    # In Keras 3.8, a few names differ: `xs` of Stack is `x` in ops.stack.
     unnamed = [key for key in called if key not in parameters]
     required = [k for k, p in parameters.items() if p.default is p.empty]
     others = [key for key in required if key not in {**config, **called}]
@@ -68,10 +67,10 @@ def op_call(
 
 
 def _operator(sign: str, left: str, right: str) -> str | None:
-    """Return an operation with an operator, or None if only the function will do."""
-    # An array of NumPy on the left would take each of its numbers by itself.
+    """Return an operation with its operator, or None if it needs the function."""
+    # A NumPy array on the left would apply the operator to each of its numbers.
     is_array = left.startswith(("[", "CONSTANTS"))
-    is_call = left.endswith(")") or right.endswith(")")  # it may have to be split
+    is_call = left.endswith(")") or right.endswith(")")  # its line may need splitting
     if is_array or is_call or (sign == "**" and re.match(r"[-\d]", left)):
         return None
     is_close = sign == "**" and SIMPLE.fullmatch(left) and SIMPLE.fullmatch(right)
@@ -79,9 +78,9 @@ def _operator(sign: str, left: str, right: str) -> str | None:
 
 
 def _key(key: Any, write: Write) -> str:
-    """Return the key of an item, such as `:, 1:-1`."""
+    """Return the code of a key in brackets, such as `:, 1:-1`."""
     if isinstance(key, list | tuple):
-        comma = "," * (len(key) == 1)  # Keras takes no slice alone
+        comma = "," * (len(key) == 1)  # Keras does not accept a single slice
         return ", ".join(_key(each, write) for each in key) + comma or "()"
     if not isinstance(key, slice):
         return write(key)
@@ -90,7 +89,7 @@ def _key(key: Any, write: Write) -> str:
 
 
 def _function(kind: str) -> tuple[str, Callable[..., Any]]:
-    """Return the name and the function of a class: the one with the same letters."""
+    """Return the name and the function of a class: its name has the same letters."""
     letters = RENAMED.get(kind, kind).replace("_", "").lower()
     for prefix in MODULES:
         module = getattr(ops, prefix[:-1]) if prefix else ops

@@ -1,4 +1,4 @@
-"""The source code of a model."""
+"""`to_source`: writes the source code of a model."""
 
 import dataclasses
 import os
@@ -19,7 +19,7 @@ from keras_policies.source.graphs import Module
 from keras_policies.source.layout import call, laid_out, literal
 from keras_policies.source.objects import Style, config_of
 
-OFTEN = 3  # policies that are named once if so many layers have them
+OFTEN = 3  # layers with one policy for which it becomes the constant DTYPE
 
 
 def to_source(
@@ -33,15 +33,15 @@ def to_source(
     """Return Python source code whose `build_model()` builds an equal model.
 
     The code imports only Keras, NumPy if the model has constants, and the modules of
-    your own registered classes. Before it is returned, it is run, and its model is
-    compared with `model`. It does not contain weights: save them with
+    your own registered classes. Before it returns the code, this function runs it and
+    compares its model with `model`. The code does not contain weights: save them with
     `model.save_weights`, and load them with `build_model().load_weights`.
 
     Args:
         model: a Functional or Sequential model that has been built.
-        origin: str or path of the file that held the model, for the docstring.
+        origin: str or path of the file that the model came from, for the docstring.
         constants: str or path of an `.npz` file, which is written if the model has
-            constants of more than 64 numbers. The code loads it from the code's folder.
+            constants of more than 64 numbers. The code loads it from its own folder.
         compile: bool, whether to also write the call of `compile`.
         train: bool, whether to write initializers, which do not matter once weights
             are loaded.
@@ -52,7 +52,7 @@ def to_source(
     Raises:
         TypeError: if `model` is not a model.
         ValueError: if the model, or a layer that the message names, cannot be written
-            as source code; or if it has large constants, and `constants` is None.
+            as source code; or if it has large constants and `constants` is None.
 
     Example:
         >>> inputs = keras.Input((4,), name="x")
@@ -87,14 +87,14 @@ def to_source(
     if not is_compared:
         warn(
             f"The outputs of {model.name!r} were not compared with those of its source "
-            "code, since it cannot be called on random inputs. Compare them on inputs "
-            "of yours."
+            "code, because it cannot be called on random inputs. Compare them on your "
+            "own inputs."
         )
     return text
 
 
 def _check(model: keras.Model) -> None:
-    """Raise if a model has no layers that are listed in its config."""
+    """Raise if the config of a model does not list its layers."""
     if not isinstance(model, keras.Model):
         expected = "Expected a Functional or Sequential model"
         raise TypeError(f"{expected}, received {model!r}.")
@@ -105,7 +105,7 @@ def _check(model: keras.Model) -> None:
         )
     if not getattr(model, "inputs", None):
         raise ValueError(
-            f"The input of {model.name!r} is not known. Call the model once, or start "
+            f"The input of {model.name!r} is not known. Call the model once, or begin "
             "it with a keras.Input."
         )
 
@@ -142,7 +142,7 @@ def _saved(module: Module, path: pathlib.Path | None) -> str:
         names = ", ".join(map(repr, module.constants))
         raise ValueError(
             f"The model has constants of more than 64 numbers: {names}. Pass "
-            'constants="model.npz", a file for them beside the module.'
+            'constants="model.npz", the file to write them to, beside the module.'
         )
     np.savez(path, **module.constants)
     file = call("pathlib.Path(__file__).with_name", [literal(path.name)])

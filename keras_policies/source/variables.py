@@ -1,4 +1,4 @@
-"""Names of variables."""
+"""Names the variables in source code."""
 
 import keyword
 import re
@@ -17,18 +17,18 @@ LONG = 24  # characters of a variable
 
 
 def identifier(name: str) -> str:
-    """Return a name for a variable that resembles a name of a layer."""
+    """Return the name of a variable that resembles the name of a layer."""
     text = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
     text = text[:LONG].strip("_") or "layer"
     return f"layer_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text
 
 
 def named(lines: Sequence[str], ops: Sequence[Any], inputs: int) -> list[str]:
-    """Return statements with names for their variables, which results of `ops` are.
+    """Return statements with names for their variables, the results of `ops`.
 
-    `x` is a tensor that the next statement alone takes, and what one block of a loop
-    hands on to the next. `y` takes its place while that is still needed. Others are
-    named after their layers, in loops after the classes of these.
+    `x` is a tensor that only the next statement uses, or that one round of a loop
+    passes to the next. `y` is used while that `x` is still needed. Other variables are
+    named after their layers, or in loops after the classes of the layers.
     """
     made, read = dict[int, int](), defaultdict[int, set[int]](set)
     for at, line in enumerate(lines):

@@ -372,8 +372,11 @@ REFUSED = {
     "quantized": (_quantized, ValueError, r"'small' \(Dense\): QuantizedDTypePolicy"),
     "shared": (
         _shared_with_an_inner_model,
-        *(ValueError, "layers in several inner models would have weights for each"),
+        *(
+            ValueError,
+            "layers that several inner models share would have separate weights",
+        ),
     ),
     "name": (_name_of_an_operation, ValueError, r"layer 'add' \(Dense\) to an operat"),
-    "changed": (_changed, ValueError, "something else than their configs say"),
+    "changed": (_changed, ValueError, "something other than their configs say"),
 }

@@ -1032,7 +1032,7 @@ COSTS = {
             (MODEL, many_oov, "num_oov_indices=3e.08, expected at most 1000000"),
             (MODEL, many_thresholds, "num_thresholds=1e.08, expected at most 100000"),
             (MODEL, many_classes, "an array of 4000000000000 bytes"),
-            (MODEL, array_of_long_texts, "an array of the dtype 'U200000000'"),
+            (MODEL, array_of_long_texts, "an array with the dtype 'U200000000'"),
             (MODEL, unrolled_steps, UNFIT),
             (MODEL, many_powers, UNFIT),
             (MODEL, large_shapes, None),

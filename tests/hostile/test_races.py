@@ -145,9 +145,9 @@ def a_link_to_nothing(path):
 @pytest.mark.parametrize(
     ("appear", "match"),
     [
-        (a_file, "it exists already"),
-        (a_link_to_nothing, "it exists already"),
-        (pathlib.Path.mkdir, "it exists already"),
+        (a_file, "it already exists"),
+        (a_link_to_nothing, "it already exists"),
+        (pathlib.Path.mkdir, "it already exists"),
         (lambda path: path.parent.rmdir(), "cannot be written: .*No such file"),
     ],
     ids=["file", "link", "folder", "no-folder-for-it"],
@@ -159,7 +159,7 @@ def test_what_appears_in_the_meantime_is_kept(monkeypatch, tmp_path, appear, mat
     with pytest.raises(LegacyModelError, match=match):
         convert_model(SOURCES / "model.h5", new)
     left = [*new.parent.iterdir()] if new.parent.exists() else []
-    assert left == ([new] if match == "it exists already" else [])
+    assert left == ([new] if match == "it already exists" else [])
     assert not new.is_file() or new.read_bytes() == b"precious"
     assert not new.is_dir() or not [*new.iterdir()]
 
@@ -209,7 +209,7 @@ def test_processes_that_convert_to_one_file_leave_a_whole_one(converters, tmp_pa
             process.stdin.write("go\n")
         ends = [process.stdout.readline().strip() for process in converters]
         assert ends[2] == "converted"
-        assert {*ends[:2]} <= {"converted", "it exists already."}
+        assert {*ends[:2]} <= {"converted", "it already exists."}
         assert ends[:2] != ["converted", "converted"]
         assert [path.name for path in tmp_path.iterdir()] == ["new.keras"]
         with zipfile.ZipFile(tmp_path / "new.keras") as archive:
@@ -218,4 +218,4 @@ def test_processes_that_convert_to_one_file_leave_a_whole_one(converters, tmp_pa
             assert archive.namelist() == names
         (tmp_path / "new.keras").unlink()
         found.update(ends[:2])
-    assert "it exists already." in found
+    assert "it already exists." in found

@@ -121,7 +121,7 @@ def test_a_destination_that_is_the_source_is_replaced_only_if_told(tmp_path):
     path = tmp_path / "model.keras"
     path.write_bytes((SOURCE / "model.keras").read_bytes())
     before = digest(path)
-    with pytest.raises(LegacyModelError, match="it exists already"):
+    with pytest.raises(LegacyModelError, match="it already exists"):
         convert_model(path, path)
     assert digest(path) == before
     convert_model(path, path, overwrite=True)

@@ -111,7 +111,7 @@ def test_models_beside_each_other_keep_their_endings_whatever_is_converted(zoo):
 
 
 def test_a_model_outside_of_the_base_is_refused(zoo):
-    with pytest.raises(LegacyModelError, match="zoo/a.h5: it does not lie below 'zoo/"):
+    with pytest.raises(LegacyModelError, match="zoo/a.h5: it is not below 'zoo/"):
         folders.destinations("zoo/deep", ["zoo/a.h5"], pathlib.Path("new"))
 
 

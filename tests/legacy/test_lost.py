@@ -27,7 +27,7 @@ from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*((classes|configs) of these layers|left out of it or|a mask attached)"
+    "ignore:.*((classes|configs) of these layers|were left out|a mask attached)"
 )
 RELEASES = [
     release

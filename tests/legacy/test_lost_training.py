@@ -260,7 +260,7 @@ def test_other_losses_than_those_of_the_graph_are_named(folder, monkeypatch):
         lambda steps, outputs, losses: outputs,
     )
     *_, said = opened_anew(folder, f"{legacy_files.NEWEST}/vector_quantizer")
-    assert "trains with other losses of its layers: they are 0 on inputs" in said
+    assert "losses that its layers add in training differ: they are 0 on inputs" in said
 
 
 @pytest.mark.parametrize("name", named("regularized_by_both"))

@@ -47,7 +47,7 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
         "graph_difference": None,
         "not_checked": "only a SavedModel has one",
         "plain_difference": None,
-        "not_plain": "it was not asked for",
+        "not_plain": "it was not requested",
         "texts": None,
         "left_out_codes": (),
     }

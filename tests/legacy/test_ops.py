@@ -137,7 +137,7 @@ def opened(path):
 
 
 @pytest.mark.parametrize(("release", "name"), cases())
-@pytest.mark.filterwarnings("ignore:.*was left out")
+@pytest.mark.filterwarnings("ignore:.*were left out")
 # jax without x64 says so for every cast to int64 or float64.
 @pytest.mark.filterwarnings("ignore:(?s).*Explicitly requested dtype")
 def test_every_function_gives_what_was_recorded(release, name, folder):
@@ -181,7 +181,7 @@ def test_the_lists_of_what_is_refused_name_real_cases():
         assert set(listed) <= set(names(release))
 
 
-@pytest.mark.filterwarnings("ignore:.*was left out")
+@pytest.mark.filterwarnings("ignore:.*were left out")
 def test_converted_models_open_in_a_process_without_this_package(
     folder, tmp_path, plain_keras
 ):

@@ -58,12 +58,12 @@ def test_a_file_that_plain_keras_computes_otherwise_is_not_written(
     tmp_path, monkeypatch, source
 ):
     scaled_when_saved(monkeypatch)
-    match = r"plain Keras, the new file predicts something else: .* Nothing was written"
+    match = r"plain Keras, the new file gives other outputs: .* Nothing was written"
     with pytest.raises(LegacyModelError, match=match):
         convert_model(source, tmp_path / "new.keras")
     assert list(tmp_path.iterdir()) == []
     found = convert_model(source, tmp_path / "new.keras", plain=False)
-    assert (found.plain_difference, found.not_plain) == (None, "it was not asked for")
+    assert (found.plain_difference, found.not_plain) == (None, "it was not requested")
     assert (tmp_path / "new.keras").exists()
 
 
@@ -82,7 +82,7 @@ def test_masks_that_a_file_cannot_record_are_noticed(tmp_path):
 def test_classes_of_the_user_cannot_be_had_there(tmp_path):
     custom = {"Scale": legacy_files.Scale}
     found = convert_model(CUSTOM, tmp_path / "new.keras", custom)
-    assert found.not_plain == "it needs code that is not of Keras: Scale"
+    assert found.not_plain == "it needs code that Keras does not have: Scale"
     assert found.plain_difference is None
 
 
@@ -109,7 +109,7 @@ def test_the_command_can_do_without_it(tmp_path, monkeypatch, capsys):
     new = str(tmp_path / "new.keras")
     assert main(["convert", str(FLOAT32), new, "--no-plain"]) == 0
     printed = capsys.readouterr().out
-    assert "not compared in plain Keras: it was not asked for\n" in printed
+    assert "not compared in plain Keras: it was not requested\n" in printed
     outputs = str(FLOAT32.parent / "expected.npz")
     assert main(["verify", new, outputs, "--no-plain"]) == 0
     assert main(["verify", str(FLOAT32), outputs, "--no-plain"]) == 0

@@ -200,9 +200,9 @@ def test_an_input_that_several_layers_read_becomes_several(folder):
         ([{"text": ["a"]}], ValueError, r"inputs \['review'\] are missing"),
         ([[["a", "b"]]], ValueError, r"'review' has the shape \(1, 2\), expected"),
         (["a"], ValueError, r"'review' has the shape \(\), expected \(None, 1\)"),
-        ([[1.5]], TypeError, "'review' has 1.5, expected texts"),
-        ([[None]], TypeError, "'review' has None, expected texts"),
-        ([["a", ["b"]]], TypeError, r"'review' has \['b'\], expected texts"),
+        ([[1.5]], TypeError, "'review' contains 1.5, expected texts"),
+        ([[None]], TypeError, "'review' contains None, expected texts"),
+        ([["a", ["b"]]], TypeError, r"'review' contains \['b'\], expected texts"),
     ],
 )
 def test_inputs_that_are_none_of_the_model(inputs, error, message, sentiment):
@@ -230,16 +230,16 @@ def changed(values, change):
 
 
 CHANGES = {
-    "version": (lambda v: v.update(keras_policies_texts=2), "or not of version 1"),
+    "version": (lambda v: v.update(keras_policies_texts=2), "or its version is not 1"),
     "no-layers": (lambda v: v.pop("layers"), "corrupt.*KeyError: 'layers'"),
     "layers": (lambda v: v.update(layers=[3]), "corrupt.*TypeError"),
     "pairs": (lambda v: v["targets"][0].pop(), "corrupt.*ValueError: not enough"),
     "class": (lambda v: v["layers"][0].update(class_name="Dense"), "'Dense' is no"),
-    "target": (lambda v: v["targets"][0].__setitem__(1, 7), "that do not fit"),
-    "negative": (lambda v: v["targets"][0].__setitem__(2, -1), "that do not fit"),
-    "no-text": (lambda v: v["sources"][0].__setitem__(1, None), "that do not fit"),
-    "no-target": (lambda v: v.update(targets=[]), "that do not fit"),
-    "shape": (lambda v: v["sources"][0].__setitem__(1, ["a"]), "that do not fit"),
+    "target": (lambda v: v["targets"][0].__setitem__(1, 7), "do not match"),
+    "negative": (lambda v: v["targets"][0].__setitem__(2, -1), "do not match"),
+    "no-text": (lambda v: v["sources"][0].__setitem__(1, None), "do not match"),
+    "no-target": (lambda v: v.update(targets=[]), "do not match"),
+    "shape": (lambda v: v["sources"][0].__setitem__(1, ["a"]), "do not match"),
 }
 ARGUMENTS = {
     "vocabulary": (["a", 3], "'vocabulary'|its vocabulary is"),
@@ -367,7 +367,7 @@ def architecture(class_name, between=()):
 
 
 @pytest.mark.parametrize("cls", [OwnModel, OwnSequence])
-@pytest.mark.filterwarnings("ignore:.*holds no weights")
+@pytest.mark.filterwarnings("ignore:.*has no weights")
 def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps(architecture(cls.__name__)))
@@ -379,7 +379,7 @@ def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
     assert model(numbers).shape == (1, 3, 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*holds no weights", "ignore:.*providing `inputs`")
+@pytest.mark.filterwarnings("ignore:.*has no weights", "ignore:.*providing `inputs`")
 def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
     path, written = tmp_path / "model.json", architecture("OwnModel")
     config = written["config"]
@@ -395,7 +395,7 @@ def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
     assert [x.shape for x in model(given)] == [(1, 3, 2), (1, 2)]
 
 
-@pytest.mark.filterwarnings("ignore:.*holds no weights")
+@pytest.mark.filterwarnings("ignore:.*has no weights")
 def test_texts_are_read_outside_of_a_sequential_with_a_lambda(tmp_path):
     written = architecture("Sequential")
     path = tmp_path / "model.json"
@@ -455,7 +455,7 @@ def test_the_command_writes_the_texts_beside_the_model(folder, tmp_path, capsys)
     assert main(["verify", "--no-plain", str(new), outputs]) == 1
     new.unlink()
     assert main(arguments) == 1
-    assert "new.texts.json: it exists already" in capsys.readouterr().err
+    assert "new.texts.json: it already exists" in capsys.readouterr().err
     assert not new.exists()
 
 

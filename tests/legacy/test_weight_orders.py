@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.once("no backend matters here")
-@pytest.mark.filterwarnings("ignore:.*left out of it")  # what is not about weights
+@pytest.mark.filterwarnings("ignore:.*were left out")  # what is not about weights
 @pytest.mark.parametrize(
     ("release", "form"),
     [pytest.param(*k, marks=() if k[0] == legacy_files.NEWEST else OLD) for k in FILES],

@@ -90,7 +90,7 @@ def test_a_wrong_command_line_is_told(options, message, tmp_path, capsys, monkey
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "there.py"], "KP108: there.py: it exists already."),
+        (["-o", "there.py"], "KP108: there.py: it already exists."),
         (["-o", "none/code.py"], "KP108: none/code.py: there is no folder 'none'"),
         (["--weights", "w.weights.h5"], "KP108: w.weights.h5: it is a folder."),
     ],

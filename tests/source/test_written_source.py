@@ -305,7 +305,7 @@ def test_a_model_that_fails_where_the_first_one_works_is_refused(
     else:  # weights go elsewhere, or nowhere
         monkeypatch.setattr(keras.Sequential, "load_weights", lambda *args: None)
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
-    with pytest.raises(ValueError, match="compute something else than their configs"):
+    with pytest.raises(ValueError, match="compute something other than their configs"):
         keras_policies.to_source(model)
 
 

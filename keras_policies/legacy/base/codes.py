@@ -1,7 +1,7 @@
 """The codes of errors and of parts left out, with their meanings and remedies.
 
-An error gets its code where it is raised, or from its class or its hint; `located` adds
-the code of the stage to others. A released code keeps its meaning.
+An error takes its code from the raising line, its class or its hint; if none of them
+sets one, `located` adds the code of the stage. A released code keeps its meaning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Code(NamedTuple):
-    """The title, meaning and remedy of a code, in a line each."""
+    """The title, meaning and remedy of a code, one line each."""
 
     title: str
     meaning: str
@@ -159,10 +159,10 @@ CODES = {
 
 
 class LeftOut(str):
-    """A part of a file that is not in the model, in words.
+    """A sentence about a part of the file that the model does not have.
 
     Attributes:
-        code: str, what kind of part it is, such as `"KP605"`. The command
+        code: str, the kind of part, such as `"KP605"`. The command
             `keras-policies explain` says what the code means.
 
     Example:
@@ -173,7 +173,7 @@ class LeftOut(str):
     code: str
 
     def __new__(cls, text: str, code: str) -> "LeftOut":
-        """Return the text, with its code as an attribute."""
+        """Return the text with its code as an attribute."""
         part = super().__new__(cls, text)
         part.code = code
         return part
@@ -183,6 +183,6 @@ class LeftOut(str):
 
 
 def left_out(code: str, texts: Iterable[str]) -> Iterator[LeftOut]:
-    """Yield parts that a model does not have; give a code to those without one."""
+    """Yield the texts as `LeftOut`s; those without a code get `code`."""
     for text in texts:
         yield text if isinstance(text, LeftOut) else LeftOut(text, code)

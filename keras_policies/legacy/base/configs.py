@@ -10,10 +10,10 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError
 
 LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
-# Groups in a `.keras` file of Keras 2, where a layer goes by its class and a counter.
+# Groups in a `.keras` file of Keras 2 that name each layer by its class and a counter.
 LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
-SHARED = "shared_object_id"  # in a config that is in the file for a second time
-PACKAGE = "keras_policies"  # of the registered names of what replaces a layer
+SHARED = "shared_object_id"  # marks a config that occurs earlier in the file
+PACKAGE = "keras_policies"  # prefix of the registered names of replacement layers
 PROGRAM = f"{PACKAGE}>Program"
 KERAS_TENSOR = "__keras_tensor__"  # in the calls of a Functional
 
@@ -24,7 +24,7 @@ def name_of(config: Config) -> str:
 
 
 def own_name(config: Config) -> Any:
-    """Return the name that a config, or its entry in a model, records; None if none."""
+    """Return the name in a config or in its entry in a model, or None."""
     inner = config.get("config")
     return config.get("name") or (
         inner.get("name") if isinstance(inner, dict) else None
@@ -32,7 +32,7 @@ def own_name(config: Config) -> Any:
 
 
 def settings(config: Config) -> Config:
-    """Return the settings in the config of an object, {} if they are not a dict."""
+    """Return the settings in the config of an object, or {} if they are not a dict."""
     inner = config.get("config")
     return inner if isinstance(inner, dict) else {}
 
@@ -46,12 +46,12 @@ def is_graph(config: Config) -> bool:
 
 
 def is_model(value: Any) -> bool:
-    """Return whether any value is the config of a Sequential or Functional model."""
+    """Return whether a value is the config of a Sequential or Functional model."""
     return isinstance(value, dict) and "class_name" in value and is_graph(value)
 
 
 def passed(value: Any) -> Iterator[Config]:
-    """Yield the configs in that of a user's class, but none inside of these."""
+    """Yield the outermost object configs inside the config of a user-defined class."""
     inner = value.get("config") if isinstance(value, dict) else value
     inner = inner.values() if isinstance(inner, dict) else inner
     for each in (
@@ -64,10 +64,10 @@ def passed(value: Any) -> Iterator[Config]:
 
 
 def inner_layers(config: Config) -> list[Config]:
-    """Return the configs of the layers that a model lists; none for any other layer.
+    """Return the configs of the layers that a model lists, or [] for other layers.
 
-    Up to Keras 2.2.2 the config of a Sequential is that list itself. Entries that are
-    no configs are left out; the plan refuses them.
+    Up to Keras 2.2.2, the config of a Sequential is the list itself. Entries that are
+    not configs are skipped here; the plan refuses them.
     """
     if not is_graph(config):
         return []
@@ -77,18 +77,17 @@ def inner_layers(config: Config) -> list[Config]:
 
 
 def with_layers(config: Config, layers: list[Config]) -> Config:
-    """Return the config of a model that lists other layers."""
+    """Return the config of a model with its list of layers replaced."""
     inner = config["config"]
     is_list = isinstance(inner, list)
     return {**config, "config": layers if is_list else {**inner, "layers": layers}}
 
 
 def with_listed_names(config: Config, names: Sequence[str]) -> Config:
-    """Return the config of a model whose layers have the names that its file lists.
+    """Return the config of a model, with missing layer names taken from `names`.
 
-    The entry of a layer in a Sequential has no name but that in the layer's own config,
-    where a custom class may leave it out. `names` are those of its layers in their
-    order, without the InputLayer.
+    A Sequential records a layer's name only in the layer's own config, and a custom
+    class may omit it there. `names` lists all layers in order, except the InputLayer.
     """
     layers = inner_layers(config)
     inputs = [item for item in layers[:1] if item.get("class_name") == "InputLayer"]
@@ -102,10 +101,10 @@ def with_listed_names(config: Config, names: Sequence[str]) -> Config:
 
 
 def with_new_names(root: Config) -> Config:
-    """Return the config of a model in which all layers have names.
+    """Return the config of a model with a name for every layer.
 
-    A layer without one gets a name that no other has, by its class; a shared layer has
-    the same in all places.
+    A layer without a name gets a unique one, made from its class name. A shared layer
+    has the same name wherever it occurs.
     """
     taken: set[str | None] = set()
     shared: dict[str, str] = {}
@@ -144,14 +143,14 @@ def with_new_names(root: Config) -> Config:
 
 
 def is_program(converted: Config) -> bool:
-    """Return whether a config is that of a layer which became a program."""
+    """Return whether a config belongs to a layer that became a program."""
     return converted.get("registered_name") == PROGRAM
 
 
 def keras_tensor(name: str, node: int = 0, index: int = 0) -> Config:
-    """Return the dict that stands for a tensor in the calls of a Functional.
+    """Return the dict that represents a tensor in the calls of a Functional.
 
-    Keras ignores shape and dtype: the history says which tensor it is.
+    Keras ignores its shape and dtype; the history identifies the tensor.
     """
     history = {"shape": [], "dtype": "float32", "keras_history": [name, node, index]}
     return {"class_name": KERAS_TENSOR, "config": history}
@@ -160,15 +159,9 @@ def keras_tensor(name: str, node: int = 0, index: int = 0) -> Config:
 def keras_object(
     module: str | None, class_name: str, config: Any, registered_name: str | None = None
 ) -> Config:
-    """Return the dict from which Keras 3 makes an object.
+    """Return the dict that Keras 3 deserializes to an object.
 
-    Args:
-        module: a public module of Keras such as `"keras.layers"`, or None for a class
-            found by its registered name.
-        class_name: name of the class, or `"function"`.
-        config: dict, the arguments of its `from_config`; the name of a function.
-        registered_name: name in the registry of custom objects.
-
+    Keras looks the class up in `module`, or by `registered_name` if that is None.
     Source: keras/src/saving/serialization_lib.py, `serialize_keras_object`.
     """
     return {
@@ -180,20 +173,20 @@ def keras_object(
 
 
 def keras_function(registered_name: str) -> Config:
-    """Return the dict from which Keras 3 takes a function in the registry."""
+    """Return the dict that Keras 3 deserializes to a registered function."""
     return keras_object("builtins", "function", registered_name, registered_name)
 
 
 def layer_name(name: str) -> str:
     """Return a layer's name as Keras 3 accepts it: `conv1/bn` becomes `conv1_bn`.
 
-    So does `conv1.bn`, which a torch module cannot hold.
+    `conv1.bn` also does, because names in a torch module cannot have dots.
     """
     return re.sub("[/.]", "_", name)
 
 
 def beginnings(path: str) -> Iterator[str]:
-    """Return `a`, `a/b`, `a/b/c` of a path, in which a name may have a `/` itself."""
+    """Yield `a`, `a/b`, `a/b/c` for a path; the names in it may contain a `/`."""
     return itertools.accumulate(path.split("/"), "{}/{}".format)
 
 
@@ -210,7 +203,7 @@ def snake_case(class_name: str) -> str:
 
 
 def numbered(class_names: Iterable[str]) -> list[str]:
-    """Return the names of a container's members: `dense`, `dense_1`."""
+    """Return the names of a container's members, such as `dense` and `dense_1`."""
     seen: collections.Counter[str] = collections.Counter()
     names = []
     for class_name in class_names:
@@ -221,7 +214,7 @@ def numbered(class_names: Iterable[str]) -> list[str]:
 
 
 def policy_name(dtype: Any) -> str | None:
-    """Return a policy's name from the `dtype` of a legacy config, None without one."""
+    """Return the name of the policy in the `dtype` of a legacy config, or None."""
     if isinstance(dtype, dict):
         name: str | None = (dtype.get("config") or {}).get("name")
         return name
@@ -231,7 +224,7 @@ def policy_name(dtype: Any) -> str | None:
 def special_tokens(class_name: str, config: Mapping[str, Any]) -> list[Any]:
     """Return the tokens before a vocabulary: the mask, then those for unknown words.
 
-    The config of the class, one of `LOOKUPS`, has the names of Keras 3.
+    `class_name` is one of `LOOKUPS`; the config uses the names of Keras 3.
     """
     settings: Mapping[str, Any] = config
     if class_name == "TextVectorization":
@@ -242,7 +235,7 @@ def special_tokens(class_name: str, config: Mapping[str, Any]) -> list[Any]:
 
 
 def output_mode(config: Mapping[str, Any]) -> str:
-    """Return the output mode of a lookup layer, `"int"` if its config has none."""
+    """Return the output mode of a lookup layer, by default `"int"`."""
     return str(config.get("output_mode") or "int")
 
 
@@ -251,13 +244,11 @@ def _identity(layer: Config) -> tuple[str, str]:
 
 
 def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
-    """Return `{name in a .keras file: layer}` for the layers of a model.
+    """Return `{name in a .keras file: layer config}` for the layers of a model.
 
-    Args:
-        names: those in the group of the model's layers. The counter of a class goes up
-            from layer to layer, but may pass over numbers: up to 2.13 it counts layers
-            with weights twice. A layer that is stored elsewhere has no name here.
-        layers: the configs of the model's layers.
+    `names` are the names in the group of the model's layers. The counter of a class
+    rises from layer to layer, but may skip numbers: up to 2.13 it counts layers with
+    weights twice. A layer that is stored elsewhere has no name in this group.
     """
     inside = {_identity(inner) for layer in layers for inner in inner_layers(layer)}
     by_class = collections.defaultdict(list)
@@ -269,7 +260,7 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
     for name, same_class in by_class.items():
         match = re.compile(rf"{name}(?:_(\d+))?").fullmatch
         counters = [(int(m[1] or 0), m[0]) for m in map(match, listed) if m]
-        if len(counters) < len(same_class):  # those of inner models are stored there
+        if len(counters) < len(same_class):  # the rest is stored with inner models
             outside = [layer for layer in same_class if _identity(layer) not in inside]
             same_class = outside or same_class
         if counters and len(counters) != len(same_class):
@@ -289,11 +280,11 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
 def layer_paths(
     root: Config, names_in: Callable[[str], Iterable[str]]
 ) -> Callable[[str], str]:
-    """Return a function from the path of a layer in such a file to its path here.
+    """Return a function that maps a layer's path in a `.keras` file to our own path.
 
     `names_in` returns the names in a group of the file.
     """
-    by_model: dict[int, dict[str, Config]] = {}  # of a model, its layers
+    by_model: dict[int, dict[str, Config]] = {}  # id of a model's config -> its layers
 
     def layer_path(path_in_file: str) -> str:
         parts, path, config = path_in_file.split("/"), [], root

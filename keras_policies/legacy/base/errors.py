@@ -32,8 +32,8 @@ class LegacyModelError(ValueError):
         layer: str, the path of the layer in its model, or None if no layer is involved.
         suspects: names of Keras classes in the file that may belong to other classes
             of the same name.
-        code: str, stable for each kind of error, such as `"KP101"`, which the command
-            `keras-policies explain` explains; by default, that of the class or hint.
+        code: str, the stable code of the kind of error, such as `"KP101"`; by default,
+            that of the class or hint. `keras-policies explain` says what it means.
 
     Example:
         >>> try:
@@ -100,7 +100,7 @@ class MissingFileError(LegacyModelError, FileNotFoundError):
 class LimitError(LegacyModelError):
     """A file asks for more than its size explains.
 
-    Nothing else is tried then: `attempt` ignores other errors, but raises this one.
+    This ends all attempts: `attempt` ignores other errors, but not this one.
     """
 
     CODE = "KP201"
@@ -115,7 +115,7 @@ class attempt(contextlib.suppress):  # noqa: N801 (as in contextlib)
 
 
 def check_version(version: str) -> None:
-    """Raise `Keras3ModelError` if `version` is one of Keras 3, such as `"3.8.0"`."""
+    """Raise `Keras3ModelError` if `version` is a Keras 3 version such as `"3.8.0"`."""
     if version.startswith("3."):
         raise Keras3ModelError
 
@@ -124,7 +124,7 @@ def check_version(version: str) -> None:
 def located(
     path: FilePath | None = None, layer: str | None = None, code: str = ""
 ) -> Iterator[None]:
-    """Add file, layer path and the code of a stage to an error without them."""
+    """Add file, layer path and the code of a stage to errors that lack them."""
     try:
         yield
     except LegacyModelError as error:
@@ -138,9 +138,9 @@ def located(
 def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
     """Turn any other error inside into a `LegacyModelError` about a corrupt file.
 
-    The fallback for damage that no specific check names: a corrupt file can be wrong in
-    more ways than anyone can list. `part` names a part of it, `"training_config"`. An
-    ImportError passes: a missing package is not the fault of the file.
+    This is the fallback for damage that no specific check names. `part` is the part of
+    the file, such as `"training_config"`. ImportErrors are not converted, because a
+    missing package is not the file's fault.
     """
     with located(path, code="KP105"):
         try:

@@ -12,12 +12,12 @@ _names_options = contextvars.ContextVar("names_options", default=False)
 
 
 def name_options() -> None:
-    """Let errors name options of the command line in place of arguments."""
+    """Make errors name command-line options instead of Python arguments."""
     _names_options.set(True)
 
 
 class Argument(NamedTuple):
-    """An argument in Python and on the command line; as text, what the user types."""
+    """An argument in Python and on the command line; `str` is what the user types."""
 
     python: str
     shell: str
@@ -45,17 +45,11 @@ def signature(name: str) -> Argument:
 
 @dataclasses.dataclass(frozen=True)
 class Hint:
-    """What the user can do, with the code of the errors that give this hint.
+    """What the user can do, and the code of the errors that give this hint."""
 
-    Args:
-        text: a sentence, with `{}` in the place of each argument.
-        arguments: what the user has to type.
-        code: a key of `codes.CODES`, or `""`.
-    """
-
-    text: str
+    text: str  # a sentence with `{}` for each argument
     arguments: tuple[Argument, ...] = ()
-    code: str = ""
+    code: str = ""  # a key of `codes.CODES`, or ""
 
     def __str__(self) -> str:
         return self.text.format(*self.arguments) if self.arguments else self.text
@@ -82,7 +76,7 @@ TRUST = Hint("If you trust where it came from, pass {}.", (UNSAFE,), "KP202")
 
 
 def load_weights_into_code(path: Path) -> Hint:
-    """Return the hint for a file that has weights, but no model to rebuild."""
+    """Return a hint for a file that has weights, but no model to rebuild."""
     call = f"keras_policies.load_weights(model, {str(path)!r})"
     return Hint(f"Build the model in code, and call {call}.", code="KP104")
 
@@ -90,7 +84,7 @@ def load_weights_into_code(path: Path) -> Hint:
 def custom_object(name: str, value: str = "...") -> Argument:
     """Return the argument that passes a class or a function by name.
 
-    `value` is the text of the object.
+    `value` is the Python code of the object.
 
     Example:
         >>> str(custom_object("Scale"))
@@ -101,6 +95,6 @@ def custom_object(name: str, value: str = "...") -> Argument:
 
 
 def pass_custom_object(name: str) -> Hint:
-    """Return the hint to pass a class or a function by name."""
+    """Return a hint to pass a class or a function by name."""
     argument = custom_object(name)
     return Hint("Pass a class of your own: {}.", (argument,), "KP303")

@@ -1,6 +1,6 @@
 """The content of a legacy file, as frozen values that do not depend on its format.
 
-The readers make a `LegacyModel`; `plan/` and `build/` turn it into a Keras model.
+The readers create a `LegacyModel`; `plan/` and `build/` turn it into a Keras model.
 Tensors are only described here: `LegacyWeight.read` fetches one at a time.
 """
 
@@ -20,7 +20,7 @@ class LegacySlot:
     """A variable that an optimizer keeps for one variable of the model."""
 
     name: str  # of the slot in tf.keras, such as "m"
-    variable: LegacyWeight | int  # or its position among the trainable variables
+    variable: LegacyWeight | int  # an int is its position among trainable variables
     value: LegacyWeight
 
 
@@ -30,16 +30,16 @@ class LegacyOptimizerState:
 
     iterations: int | None = None
     slots: tuple[LegacySlot, ...] = ()
-    momenta: float | None = None  # the product of those that Nadam has had
+    momenta: float | None = None  # the product of Nadam's momenta so far
     loss_scale: float | None = None  # the current one
-    good_steps: int | None = None  # finite ones since the loss scale last changed
+    good_steps: int | None = None  # finite steps since the loss scale last changed
 
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
     """The learned state of a preprocessing layer that Keras 3 keeps in its config."""
 
-    # By index, as stored, with the special tokens that the file has, if any.
+    # By index, as stored, with any special tokens that the file has.
     tokens: Mapping[int, bytes | str | int] = dataclasses.field(default_factory=dict)
     weights: tuple[LegacyWeight, ...] = ()  # such as inverse document frequencies
 
@@ -53,11 +53,11 @@ class Vocabulary:
 
 @dataclasses.dataclass(frozen=True)
 class LegacyModel:
-    """A legacy file, read.
+    """The content of a legacy file.
 
-    The path of a layer has the names of the models around it, then its own,
-    `"encoder/words"`; inside another layer it has attributes, without leading
-    underscores.
+    A layer's path consists of the names of the models around it and its own name, such
+    as `"encoder/words"`. For a layer inside another layer it consists of attributes,
+    without leading underscores.
     """
 
     path: str  # of the file or folder
@@ -69,22 +69,22 @@ class LegacyModel:
     weights: LayerWeights
     training_config: Config | None  # as written
     optimizer: LegacyOptimizerState
-    # Whether `compile` had put a dynamic loss scale around the optimizer; in a .keras
-    # file only the variables of the optimizer show it, not `training_config`.
+    # Whether `compile` had wrapped the optimizer in a dynamic loss scale. In a .keras
+    # file, only the optimizer's variables show this, not `training_config`.
     is_optimizer_wrapped: bool = False
     policy: Any = None  # the model's own as written, a name or a config
     inputs: Inputs = dataclasses.field(default_factory=dict)  # of the serving signature
     # By the path of the layer.
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
-    # The dtype as written of layers inside other layers, which a SavedModel records.
+    # Dtypes, as written, of layers inside other layers; only a SavedModel records them.
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # States of stateful RNNs, which a SavedModel records.
+    # States of stateful RNNs; only a SavedModel records them.
     states: LayerWeights = dataclasses.field(default_factory=dict)
     traced: TracedFunctions | None = None  # the functions of a SavedModel
-    not_converted: tuple[str, ...] = ()  # what was around the model
-    has_weights: bool = True  # not so if a file holds an architecture alone
+    not_converted: tuple[str, ...] = ()  # what the file has around the model
+    has_weights: bool = True  # False if the file holds only an architecture
 
     @property
     def size(self) -> int:
-        """int, the bytes of all weights."""
+        """int, the size of all weights in bytes."""
         return sum(item.size for items in self.weights.values() for item in items)

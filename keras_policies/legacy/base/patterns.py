@@ -13,11 +13,11 @@ COMMUTATIVE = {"Add", "AddV2", "Mul"}
 def matches(
     pattern: str, value: T, made_by: Callable[[T], tuple[str, Sequence[T]] | None]
 ) -> Iterator[dict[str, T]]:
-    """Yield what the names in a pattern stand for, for each way in which it matches.
+    """Yield `{name in the pattern: value}` for each way in which a pattern matches.
 
-    `made_by` returns the op that makes a value, with the inputs of that op, or None. In
-    a pattern, `|` separates ops that do the same. An op may have more inputs than the
-    pattern names; those of a sum or a product are tried in both orders.
+    `made_by` returns the op that computes a value, with its inputs, or None. In a
+    pattern, `|` separates alternative ops. An op may have more inputs than the pattern
+    names. Sums and products are tried with both orders of their inputs.
 
     Example:
         >>> ops = {"s": ("Mul", "ab"), "a": ("Floor", "c")}

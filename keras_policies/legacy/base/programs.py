@@ -1,7 +1,7 @@
 """Programs: what layers do, as steps, and the configs that hold them.
 
-A traced function becomes one, and so do the code of a Lambda layer, if it is
-understood, and some stock layers without a counterpart. `build/programs.py` runs them.
+A program replaces a traced function, the code of a Lambda layer if it is understood,
+or a stock layer without a counterpart. `build/programs.py` runs programs.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
 class Argument:
     """An argument of a program.
 
-    Values of two types are never equal, whatever their numbers: they are keys of dicts.
+    It never equals a value of another type with the same number: both are dict keys.
     """
 
     number: int
@@ -54,26 +54,26 @@ class FunctionStep:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Program:
-    """What a layer does, as steps in topological order.
+    """What a layer computes, as steps in topological order.
 
-    The program of a rebuilt layer lists its inputs, and may call layers. A program made
-    from code takes one argument, whose shape is known when the program is run.
+    The program of a rebuilt layer lists its inputs and may call layers. A program that
+    comes from code takes one argument, whose shape is known when the program is run.
     """
 
     steps: tuple[Any, ...]  # `FunctionStep`s, or those of `plan/reconstruction/ir.py`
     ends: Tree  # the nest of the outputs
     name: str = ""  # of the layer
-    path: str = ""  # the same, after the names of the models around it
+    path: str = ""  # of the layer, with the names of the models around it
     # The specs of its inputs, with the names of the InputLayers.
     inputs: tuple[TensorSpec, ...] = ()
     starts: Tree = None  # the nest of the inputs
-    # The weights of the layers that it calls, by the names of these.
+    # Name of a layer that it calls -> the weights of that layer.
     weights: Mapping[str, tuple[LegacyWeight, ...]] = dataclasses.field(
         default_factory=dict
     )
-    # The names of the arguments that the inputs belong to, once each.
+    # The names of the arguments that the inputs belong to, without duplicates.
     arguments: tuple[str, ...] = ()
-    is_layer: bool = False  # whether the only layer that it calls takes its place
+    is_layer: bool = False  # whether the only layer that it calls replaces it
 
 
 def call_config(
@@ -85,16 +85,16 @@ def call_config(
 
 
 def is_call(config: Any) -> bool:
-    """Return whether a config is one that `call_config` returned."""
+    """Return whether a config comes from `call_config`."""
     return isinstance(config, dict) and config.get("registered_name") == CALL
 
 
 def over_time(call: Config, wrapper: Config) -> Config:
-    """Return the config of a TimeDistributed, whose own is `wrapper`, around a call."""
+    """Return the config of a `LambdaCall` that replaces a TimeDistributed Lambda."""
     config = {**call["config"], "name": wrapper["name"], "is_over_time": True}
     return {**call, "config": config}
 
 
 def sequence_config(config: Config) -> Config:
-    """Return the config of a Sequential, some of whose layers are `LambdaCall`s."""
+    """Return the config of a Sequential that contains `LambdaCall`s."""
     return keras_object(None, "Sequential", config, SEQUENCE)

@@ -1,7 +1,7 @@
 """The traced functions of a SavedModel, as frozen values.
 
-tf.keras wrote the functions that it traced beside the config of each layer. If the
-class of a layer is missing, its function says what the layer did. Sources:
+tf.keras saved each layer's config together with the functions that it had traced. If
+the class of a layer is missing, its function shows what the layer computed. Sources:
 tensorflow/core/framework/function.proto,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
@@ -17,37 +17,35 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.trees import Tree
 from keras_policies.legacy.base.weights import Array, LegacyWeight
 
-# Ops that run a function, ...
+# Ops that call functions: one, one of two, one of several, or one repeatedly.
 CALLS = "PartitionedCall", "StatefulPartitionedCall"
-# ... one of two, or of several, ...
 CONDITIONS = "If", "StatelessIf"
 CASES = "Case", "StatelessCase"
-# ... or one again and again.
 LOOPS = "While", "StatelessWhile"
-# Ops that return their (first) input as it is.
+# Ops that return their (first) input unchanged.
 PASSING = {
     *("CheckNumerics", "EnsureShape", "Identity", "IdentityN", "PreventGradient"),
     *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
 }
 
 SERVING = "serving_default"  # the signature that tf.keras writes
-FLOATS = "bfloat16", "float16", "float32", "float64"  # of weights that can train
-NO_CLASS = "Signature"  # of the model in a file without Keras metadata
+FLOATS = "bfloat16", "float16", "float32", "float64"  # dtypes of trainable weights
+NO_CLASS = "Signature"  # class name of the model in a file without Keras metadata
 
 # A tree of `TensorSpec`s, `Composite`s and plain values.
 Nest: TypeAlias = Tree
 
 
 class TensorSpec(NamedTuple):
-    """The tensor that an argument or a result of a function is."""
+    """The shape and dtype of a function's argument or result."""
 
-    shape: tuple[int | None, ...] | None  # None: of any rank
+    shape: tuple[int | None, ...] | None  # None: any rank
     dtype: str
     name: str = ""
 
 
 class Composite(NamedTuple):
-    """An argument or a result that is not a dense tensor: ragged, sparse, …."""
+    """An argument or a result that is not a dense tensor, such as a ragged one."""
 
     kind: str  # "RaggedTensorSpec", as TensorFlow calls it
 
@@ -67,16 +65,16 @@ class Node:
     name: str  # with its scopes, "net/dense/MatMul"
     op: str
     inputs: tuple[Output, ...]  # without control inputs
-    # Plain values: a dtype is its name, a shape a tuple, a tensor an array, a function
-    # its name. Without those that start with "_".
+    # Plain values: names of dtypes and functions, tuples for shapes, arrays for
+    # tensors. Attributes that start with "_" are left out.
     attributes: Mapping[str, Any]
-    has_own_gradient: bool = False  # as `tf.custom_gradient` gives
-    # As TensorFlow inferred it, if there is one output: None for an unknown length.
+    has_own_gradient: bool = False  # set by `tf.custom_gradient`
+    # As TensorFlow inferred it, for nodes with one output; None is an unknown length.
     shape: tuple[int | None, ...] | None = None
 
 
 def branches(node: Node) -> Sequence[str]:
-    """Return the functions that a condition chooses from: the first is that of True."""
+    """Return the functions that a condition chooses from; for If, True's is first."""
     if node.op in CONDITIONS:
         return [str(node.attributes.get(f"{end}_branch")) for end in ("then", "else")]
     every = [*map(str, node.attributes.get("branches") or ())]
@@ -86,7 +84,7 @@ def branches(node: Node) -> Sequence[str]:
 
 
 def branch(node: Node, value: Array) -> str:
-    """Return the function that a condition with this value runs."""
+    """Return the function that a condition calls for this value."""
     every = branches(node)
     if node.op in CONDITIONS:
         return every[not np.all(value)]
@@ -105,13 +103,13 @@ class Function:
 
 
 class Table(NamedTuple):
-    """The content of a lookup table; texts are bytes in arrays of objects."""
+    """The content of a lookup table; texts are bytes in object arrays."""
 
     keys: Array  # one axis
     values: Array  # a number, a text or an array for each key
 
     def find(self, keys: Array, other: Array) -> Array:
-        """Return the values of some keys; `other` is that of any key not in it."""
+        """Return the values of some keys; keys not in the table get `other`."""
         numbers = {key: number for number, key in enumerate(self.keys.tolist())}
         values = np.concatenate(
             [self.values, np.asarray(other, self.values.dtype)[None]]
@@ -125,9 +123,9 @@ class Table(NamedTuple):
 class ConcreteFunction:
     """A function of an object, traced for arguments of one structure.
 
-    `inputs` is `(args, kwargs)`; its `TensorSpec`s, flattened with the keys of dicts
-    sorted, are the first arguments of the function. `captures` are the others, the
-    numbers of the objects in them. The function returns `losses` after the outputs.
+    `inputs` is `(args, kwargs)`; its `TensorSpec`s, flattened in the order of sorted
+    keys, are the first arguments of the function. `captures` has the object numbers of
+    the remaining arguments. The function returns `losses` after the outputs.
     """
 
     function: str
@@ -142,21 +140,21 @@ class TracedLayer:
     """A layer or a model, as an object of the SavedModel."""
 
     class_name: str
-    # With "name", "trainable" and "dtype" (the policy as written) where they are
-    # recorded, and nothing else for a layer that was saved without its config.
+    # A layer saved without its config has only "name", "trainable" and "dtype" (the
+    # policy as written), as far as they are recorded.
     config: Config
     has_config: bool
     name: str
-    # Attribute -> number of another layer or variable; "blocks/0" in a list.
+    # Attribute, such as "blocks/0" -> number of another layer or variable.
     children: Mapping[str, int]
-    variables: tuple[int, ...]  # with those of inner layers, in the order of `weights`
-    trainable: tuple[int, ...]  # those of them that the layer trains
+    variables: tuple[int, ...]  # with inner layers', in the order of `weights`
+    trainable: tuple[int, ...]  # the subset that the layer trains
     traces: tuple[ConcreteFunction, ...]  # of `call`
     traces_with_losses: tuple[
         ConcreteFunction, ...
     ] = ()  # the same, with the losses it adds
-    regularizers: tuple[ConcreteFunction, ...] = ()  # each gives the loss of a weight
-    activity_regularizer: ConcreteFunction | None = None  # gives that of an output
+    regularizers: tuple[ConcreteFunction, ...] = ()  # each returns one weight's loss
+    activity_regularizer: ConcreteFunction | None = None  # returns an output's loss
     served: ConcreteFunction | None = None  # of a model: traced by calling it
 
 
@@ -164,10 +162,10 @@ class TracedLayer:
 class TracedFunctions:
     """The objects and functions of a SavedModel; object 0 is the model.
 
-    A file without Keras metadata has no other layers: its model has the class name
-    `NO_CLASS`, and the trace of the serving signature (of the first one, or of
-    `__call__` or another function, where there is none of that name). Its variables are
-    those that the trace captures.
+    A file without Keras metadata has no other layers. Its model has the class name
+    `NO_CLASS`, and the trace of the serving signature; without that name, the trace of
+    the first signature, of `__call__` or of another function. Its variables are those
+    that the trace captures.
     """
 
     layers: Mapping[int, TracedLayer]
@@ -175,11 +173,11 @@ class TracedFunctions:
     constants: Mapping[int, Callable[[], Array]]
     functions: Mapping[str, Function]  # parsed when they are looked up
     signatures: Mapping[str, ConcreteFunction]
-    # Lookup tables; None where the file does not hold what is in it.
+    # Lookup tables; None if the file does not have the content.
     tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)
 
     def with_values(self, arrays: Mapping[int, Array]) -> "TracedFunctions":
-        """Return the same functions, of variables with these values alone."""
+        """Return the same functions with only these variables, with other values."""
         variables = {
             number: dataclasses.replace(self.variables[number], read=array.copy)
             for number, array in arrays.items()
@@ -188,6 +186,6 @@ class TracedFunctions:
 
     @property
     def regularizers(self) -> list[ConcreteFunction]:
-        """The regularizers of all layers; the root layer lists only its own."""
+        """The regularizers of all layers, each once; the root lists only its own."""
         traces = (each for layer in self.layers.values() for each in layer.regularizers)
         return [*{each.function: each for each in traces}.values()]

@@ -1,7 +1,7 @@
-"""Trees: lists, tuples and dicts of leaves, which `optree` walks, as in Keras.
+"""Trees: nested lists, tuples and dicts, flattened by `optree` as in Keras.
 
-A named tuple is a leaf, such as a `TensorSpec`. Dicts are walked in the
-order of their sorted keys, as TensorFlow flattens them.
+A named tuple, such as a `TensorSpec`, is a leaf. Dicts are flattened in the order of
+their sorted keys, as in TensorFlow.
 """
 
 import functools
@@ -17,5 +17,5 @@ mapped: Callable[..., Tree] = functools.partial(optree.tree_map, is_leaf=is_name
 
 
 def leaves(tree: Tree, is_leaf: Callable[[Any], bool] = is_namedtuple) -> list[Any]:
-    """Return the leaves of a tree, None among them."""
+    """Return the leaves of a tree, including None."""
     return optree.tree_leaves(tree, is_leaf, none_is_leaf=True)

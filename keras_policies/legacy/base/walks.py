@@ -1,4 +1,4 @@
-"""Walks over graphs, without recursion: files nest deeper than Python calls."""
+"""Walks over graphs, without recursion: files nest deeper than Python can call."""
 
 import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class CycleError(Exception):
-    """A cycle of dependencies; `args` are the items in progress, the last one twice."""
+    """A cycle of dependencies; `args` are the items on the path, the last one twice."""
 
 
 def reachable(
@@ -20,10 +20,10 @@ def reachable(
     *,
     nearest_first: bool = False,
 ) -> Iterator[T]:
-    """Yield the starts and all that they lead to, each once.
+    """Yield the starts and everything reachable from them, each once.
 
-    They come depth first, or breadth first if `nearest_first`. The successors of an
-    item are asked for once the next item is wanted.
+    The order is depth first, or breadth first if `nearest_first`. The successors of an
+    item are not computed before the next item is requested.
 
     Example:
         >>> edges = {"a": "bc", "b": "d", "c": "", "d": "a"}
@@ -44,10 +44,10 @@ def reachable(
 
 
 def topological_order(ends: Iterable[T], before: Callable[[T], Sequence[T]]) -> list[T]:
-    """Return the ends and their dependencies, each after its own, depth first.
+    """Return the ends and their dependencies in topological order, depth first.
 
     `before` returns the dependencies of an item. Raise `CycleError` for a cycle. Unlike
-    that of `graphlib`, the order follows the ends, and so do the names of layers.
+    `graphlib`, this keeps the order of the ends, which decides the names of layers.
     """
     order: list[T] = []
     is_done: dict[T, bool] = {}
@@ -69,7 +69,7 @@ def topological_order(ends: Iterable[T], before: Callable[[T], Sequence[T]]) -> 
 
 
 def needed_nodes(function: Function, ends: Iterable[Output]) -> dict[str, Node]:
-    """Return the nodes of a function that some outputs need, in topological order."""
+    """Return the nodes that the outputs `ends` depend on, in topological order."""
     arguments, nodes = {*function.arguments}, function.nodes
 
     def before(name: str) -> list[str]:
@@ -87,7 +87,7 @@ def needed_nodes(function: Function, ends: Iterable[Output]) -> dict[str, Node]:
 
 
 def ancestors(nodes: Mapping[str, Node], name: str) -> Iterator[Node]:
-    """Yield a node and those that it is computed from, nearest first."""
+    """Yield a node and the nodes that it is computed from, nearest first."""
 
     def inputs(name: str) -> Iterator[str]:
         return (x.node for x in nodes[name].inputs if x.node in nodes)

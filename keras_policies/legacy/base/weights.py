@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
-# The state of TensorFlow's random generators, which no other generator can take, and
+# The state of TensorFlow's random generators, which no other generator can use, and
 # the statistics of batch renormalization.
 WITHOUT_COUNTERPART = "_state_var", "renorm_mean", "renorm_stddev", "moving_stddev"
 
@@ -18,10 +18,10 @@ WITHOUT_COUNTERPART = "_state_var", "renorm_mean", "renorm_stddev", "moving_stdd
 class LegacyWeight:
     """A variable of a layer or of an optimizer."""
 
-    # The attributes that lead to it from its layer, "cell/kernel", or "cell/vars/0" in
-    # a Keras-2 .keras file; "" where none are recorded.
+    # Attributes from the layer to the weight, such as "cell/kernel", or "cell/vars/0"
+    # in a Keras 2 .keras file; "" if they are not recorded.
     path: str
-    name: str  # as written, "lstm/lstm_cell/kernel"; "" where none is recorded
+    name: str  # as written, such as "lstm/lstm_cell/kernel"; "" if not recorded
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
@@ -30,7 +30,7 @@ class LegacyWeight:
 
     @property
     def size(self) -> int:
-        """int, its bytes."""
+        """int, its size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
@@ -43,5 +43,5 @@ def is_unknown(weight: LegacyWeight) -> bool:
     return name.partition(":")[0] in WITHOUT_COUNTERPART
 
 
-# The weights of each layer, by its name.
+# Name of a layer -> its weights.
 LayerWeights: TypeAlias = Mapping[str, tuple[LegacyWeight, ...]]

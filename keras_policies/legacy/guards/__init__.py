@@ -1,1 +1,1 @@
-"""Guards against hostile files: memory, hangs of HDF5, module names, links."""
+"""Guards against hostile files: memory, hangs in HDF5, module names, links."""

@@ -1,7 +1,7 @@
-"""Limits the memory, the work and the numbers of objects that a file asks for.
+"""Limits the memory, the work and the number of objects that a file asks for.
 
-A config of a few bytes can ask for a layer of a billion units, and a graph of a few
-nodes for a product of matrices that takes an hour. Whatever a file makes this package
+A config of a few bytes can ask for a layer with a billion units, and a graph of a few
+nodes for a matrix product that takes an hour. Whatever a file makes this package
 compute is charged here before it is computed. The limits are in `limits`.
 """
 
@@ -16,15 +16,15 @@ from keras_policies.legacy.base.configs import inner_layers, is_program
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits
 
-# Prices of work, in about microseconds. Work is counted before it is done.
-ITEM = 0.5  # value that is inspected
-STEP = 4  # instruction of code
-OP = 450  # that Keras makes
-RETRY = 1  # of a call that Keras cannot make yet, for each tensor that it takes
-NUMBER = 0.005  # that numpy computes
-COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
-NODE = 500  # of a graph that is run on arrays, and of the model that is called
-COPY = 0.02  # value that is only copied
+# Prices of work, in microseconds (roughly). Work is charged before it is done.
+ITEM = 0.5  # a value that is inspected
+STEP = 4  # a bytecode instruction
+OP = 450  # an op that Keras creates
+RETRY = 1  # each tensor of a call that is not possible yet and is tried again
+NUMBER = 0.005  # a number that numpy computes
+COMPILED = 150_000  # a Keras function on arrays of new shapes, which jax compiles
+NODE = 500  # a node of a graph that is run on arrays, or of a model that is called
+COPY = 0.02  # a value that is only copied
 
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
 _work: contextvars.ContextVar[float] = contextvars.ContextVar("work", default=math.inf)
@@ -32,9 +32,9 @@ _work: contextvars.ContextVar[float] = contextvars.ContextVar("work", default=ma
 
 @contextlib.contextmanager
 def of(size: int) -> Iterator[None]:
-    """Limit what `spend` and `work` allow in this context to what a file explains.
+    """Limit what `spend` and `work` allow in this context by the size of a file.
 
-    `size` is that of the file in bytes. Inside another such context it does nothing.
+    `size` is in bytes. Inside another such context, this does nothing.
     """
     if _left.get() < math.inf:
         yield
@@ -45,7 +45,7 @@ def of(size: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def anew(size: int) -> Iterator[None]:
-    """Set the same limits again, also inside such a context."""
+    """Like `of`, but also start new limits inside such a context."""
     memory = _left.set(limits.MEMORY_PER_BYTE * size + limits.SMALL_MEMORY_BYTES)
     worked = _work.set(limits.WORK_PER_BYTE * size + limits.SMALL_WORK)
     try:
@@ -56,12 +56,12 @@ def anew(size: int) -> Iterator[None]:
 
 
 def memory_left() -> float:
-    """Return how many bytes may still be held."""
+    """Return how many more bytes may be held."""
     return _left.get()
 
 
 def free(size: float) -> None:
-    """Give back the bytes of arrays that were charged and are no longer held."""
+    """Give back the charged bytes of arrays that are no longer held."""
     if _left.get() < math.inf:
         _left.set(_left.get() + size)
 
@@ -69,7 +69,7 @@ def free(size: float) -> None:
 def work(cost: float) -> None:
     """Raise `LimitError` if the size of a file does not explain the work it asks for.
 
-    The cost is that of `ITEM`, `STEP` or `OP`, times their number.
+    `cost` is a price, such as `ITEM`, `STEP` or `OP`, times a count.
     """
     remaining = _work.get()
     if not 0 <= cost <= remaining:
@@ -85,7 +85,7 @@ def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     """Raise `LimitError` if the weights in the file do not explain an array's memory.
 
     The array has `count` numbers (a float if an op computes it) of `itemsize` bytes.
-    `computed` is the count of numbers computed for it, if larger.
+    `computed` is how many numbers are computed for it, if that is more.
     """
     remaining, size = _left.get(), count * itemsize
     if not 0 <= size < math.inf:  # also refuses NaN
@@ -109,11 +109,9 @@ def check_rank(shape: Sequence[int | None]) -> None:
 
 
 class Limit:
-    """Raises `LimitError` when a file asks for more of something than it may.
+    """Raises `LimitError` when a file has too many of something.
 
-    Args:
-        most: int, how many are allowed.
-        what: str, what is counted, in plural, as the error names it.
+    `most` are allowed; `what` names them in the plural, for the error.
 
     Example:
         >>> nodes = Limit(2, "nodes in its functions")
@@ -131,7 +129,7 @@ class Limit:
         self._left = most
 
     def spend(self, count: int = 1) -> None:
-        """Count `count` more, which cannot be negative or NaN."""
+        """Count `count` more; raise if it is too many, negative or NaN."""
         if not 0 <= count <= self._left:
             self._left = 0
             reason = (
@@ -142,7 +140,7 @@ class Limit:
 
 
 def layer_path(prefix: str, name: str) -> str:
-    """Return the path of a layer; charge it, since each layer below repeats it."""
+    """Return the path of a layer; charge for it, as each layer below repeats it."""
     path = f"{prefix}{name}"
     work(COPY * len(path))
     if len(path) > limits.PATH_CHARACTERS:
@@ -157,11 +155,9 @@ def layer_path(prefix: str, name: str) -> str:
 def runs(config: Any) -> int:
     """Return how many layers Keras runs in all calls of a layer or a model.
 
-    Keras runs the layers of a model once to build it, and again for each call of it: 20
-    models in each other, each calling the next one twice, run a million layers.
-
-    Raises:
-        LimitError: if they are too many.
+    Keras runs a model's layers once to build it, and again in each of its calls: 20
+    nested models that each call the next one twice run a million layers. Raise
+    `LimitError` if there are too many.
     """
     what = "runs of layers in models that call each other"
     limit = Limit(limits.LAYER_RUNS, what)
@@ -169,7 +165,7 @@ def runs(config: Any) -> int:
 
 
 def _runs(layer: Config, limit: Limit) -> int:
-    """Return how many layers all calls of a layer run, itself or those in it."""
+    """Return how many layers run in all calls of a layer: itself or its inner ones."""
     config, nodes = layer.get("config"), layer.get("inbound_nodes")
     wrapped = config.get("layer") if isinstance(config, dict) else None
     inner = [wrapped] if isinstance(wrapped, dict) else inner_layers(layer)

@@ -1,4 +1,4 @@
-"""Opens HDF5 files and takes only parts that lie inside them and fit into memory."""
+"""Opens HDF5 files; reads only parts that lie inside the file and fit into memory."""
 
 import contextlib
 import itertools
@@ -12,9 +12,10 @@ import h5py
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.guards import hdf5_bytes, limits, packed
 
-# Deflate, shuffle, Fletcher's checksum, szip, LZF: for others, HDF5 loads plugins.
+# Deflate, shuffle, Fletcher's checksum, szip, LZF. Other filters make HDF5 load
+# plugins.
 FILTERS = frozenset((1, 2, 3, 4, 32000))
-NUMBERS = "biufcV"  # kinds of numpy's dtypes; bfloat16 is stored as V, raw bytes
+NUMBERS = "biufcV"  # kinds of numpy dtypes; bfloat16 is stored as V, raw bytes
 
 
 def open_file(file: FilePath | BinaryIO) -> h5py.File:
@@ -26,14 +27,14 @@ def open_file(file: FilePath | BinaryIO) -> h5py.File:
         raise
     except (OSError, RuntimeError, ValueError) as error:
         raise LegacyModelError(
-            f"not a readable HDF5 file: {error}. It is truncated, corrupt or of "
+            f"not a readable HDF5 file: {error}. It is truncated, corrupt or in "
             "another format.",
             "Copy it again from its source.",
         ) from error
 
 
 def _check_bytes(file: FilePath | BinaryIO) -> None:
-    """Raise if the HDF5 library would hang on a file, fill memory, or crash."""
+    """Raise if the file would make the HDF5 library hang, crash or fill the memory."""
     with contextlib.ExitStack() as stack:
         if isinstance(file, str | os.PathLike):
             file = stack.enter_context(open(file, "rb"))
@@ -47,13 +48,13 @@ def _text(value: Any) -> str:
 
 
 def _attribute(group: h5py.Group, name: str) -> Any:
-    """Return the value of an attribute that takes no more bytes than the file has."""
+    """Return the value of an attribute; raise if it claims to exceed the file size."""
     stored = group.attrs.get_id(name)
     claimed = math.prod(stored.shape or ()) * stored.dtype.itemsize
     if claimed > group.file.id.get_filesize():
         raise LegacyModelError(
-            f"corrupt: the attribute {name!r} claims {claimed} bytes, more than the "
-            "file has."
+            f"corrupt: the attribute {name!r} claims to have {claimed} bytes, which is "
+            "more than the file has."
         )
     return group.attrs[name]
 
@@ -64,7 +65,7 @@ def attribute(group: h5py.Group, name: str) -> str | None:
 
 
 def names(group: h5py.Group, name: str) -> list[str]:
-    """Return a list of str, an attribute that may be split into `name0`, `name1`."""
+    """Return an attribute as a list of str; it may be split into `name0`, `name1`."""
     numbered = (f"{name}{number}" for number in itertools.count())
     split = itertools.takewhile(group.attrs.__contains__, numbered)
     parts = [name] if name in group.attrs else split
@@ -72,9 +73,9 @@ def names(group: h5py.Group, name: str) -> list[str]:
 
 
 def member(group: h5py.Group, path: str) -> h5py.Group | h5py.Dataset | None:
-    """Return the object at a path below a group, or None; a link is refused.
+    """Return the object at a path below a group, or None; refuse links.
 
-    Even asking whether a name is `in` a group would open the file that it links to.
+    Even testing whether a name is `in` a group would open the file that it links to.
     """
     item = group
     for part in filter(None, path.split("/")):
@@ -82,14 +83,14 @@ def member(group: h5py.Group, path: str) -> h5py.Group | h5py.Dataset | None:
         if link is None:
             return None
         if not isinstance(link, h5py.HardLink):
-            reason = f"{path!r} is a link to somewhere else, and no link is followed."
+            reason = f"{path!r} is a link to somewhere else; links are not followed."
             raise LegacyModelError(reason)
         item = item[part]
     return item
 
 
 def dataset(group: h5py.Group, name: str) -> h5py.Dataset:
-    """Return the dataset `name`, numbers that must lie in this file itself."""
+    """Return the dataset `name`, which must have numbers and lie in this file."""
     stored = member(group, name)
     if stored is None:
         raise LegacyModelError(f"the dataset {name!r} is missing.")
@@ -113,7 +114,7 @@ def _check_filters(stored: h5py.Dataset, name: str) -> None:
     filters = {plist.get_filter(n)[0] for n in range(plist.get_nfilters())}
     if not filters <= FILTERS:
         raise LegacyModelError(
-            f"{name!r} is packed with the filters {sorted(filters)}, expected some of "
-            f"{sorted(FILTERS)}.",
+            f"{name!r} is packed with the filters {sorted(filters)}, expected filters "
+            f"from {sorted(FILTERS)}.",
             "Unpack it with `h5repack -f NONE`.",
         )

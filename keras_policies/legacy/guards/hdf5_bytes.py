@@ -1,20 +1,20 @@
-"""Checks the bytes of an HDF5 file, before they can trigger bugs of the library.
+"""Checks the bytes of an HDF5 file before they can trigger bugs in the library.
 
-All defects are in HDF5 1.14.6. The names in parentheses are files in
+HDF5 1.14.6 has all these bugs. The last name in each pair of parentheses is a file in
 tests/data/hostile:
-- a global heap holds values of variable length, such as a config. The library goes from
-  object to object by their sizes, and never ends where a size is zero (H5HGcache.c,
-  H5HG__cache_heap_deserialize; heap_without_end);
-- for a text in an attribute, the library takes as much memory as the text claims to
+- a global heap holds values of variable length, such as a config. The library steps
+  from object to object by their sizes, and loops forever if a size is zero
+  (H5HGcache.c, H5HG__cache_heap_deserialize; heap_without_end);
+- for a text in an attribute, the library allocates as much memory as the text claims to
   need, up to 4 GiB, before it looks for the text (text_of_four_gigabytes);
-- where a text is longer than it claims, the library writes past that memory before it
-  reports an error, which may crash the process (text_longer_than_it_claims);
-- where a datatype of variable length is neither a text nor a sequence, the library
-  crashes (text_of_no_kind).
+- if a text is longer than it claims, the library writes past that memory before it
+  reports an error, which can crash the process (text_longer_than_it_claims);
+- if a datatype of variable length is neither a text nor a sequence, the library crashes
+  (text_of_no_kind).
 
-Remove this module once no HDF5 that h5py may come with has these defects: without this
-package, each of the four files must end in an error, in little memory, and without an
-invalid write (valgrind shows one).
+Remove this module when no HDF5 version that h5py ships has these bugs: without this
+package, each of the four files must then raise an error, use little memory, and cause
+no invalid write (valgrind shows them).
 
 Source: HDF5 File Format Specification 3.0, III.E (global heaps), IV.A.2.m (the
 attribute message), IV.A.2.d (datatypes: 9 is of variable length), IV.A.2.b
@@ -35,28 +35,30 @@ from keras_policies.legacy.guards.budget import Limit
 HEAP = b"GCOL"
 HEAP_HEADER, HEAP_OBJECT = struct.Struct("<4sB3xQ"), struct.Struct("<HH4xQ")
 HEAP_VERSION, MIN_HEAP_BYTES = 1, 4096
-# Version of the superblock -> where it says how many bytes an address and a size have.
+# Version of the superblock -> offset of the two bytes with the widths of addresses and
+# sizes.
 SIZES_AT = {0: 13, 1: 13, 2: 9, 3: 9}
 EIGHT = bytes((8, 8))
 Sizes: TypeAlias = dict[int, dict[int, int]]  # address -> {number: bytes}
 
-# The names of all attributes that are read; long lists are split into `layer_names0`
-# and so on. Searching for the ends, which share a first letter, is ten times faster.
+# Parts of the names of all attributes that are read; long lists are split into
+# `layer_names0` and so on. The search is for the ends: as they share a first letter, it
+# is ten times faster.
 BEGINNINGS = b"keras", b"layer", b"model", b"training", b"weight"
 ENDS = re.compile(rb"_(?:config|names|version)[0-9]*\0")
-PARTS = struct.Struct("<HHH")  # of the name, the datatype, the dataspace
-# Version of the message -> bytes before the name, and what its parts are padded to.
+PARTS = struct.Struct("<HHH")  # sizes of the name, the datatype and the dataspace
+# Version of the message -> bytes before the name, and alignment of the parts.
 LAYOUTS = {1: (8, 8), 2: (8, 1), 3: (9, 1)}
-SHARED = 1  # flag: the datatype is stored elsewhere, which tf.keras never does
+SHARED = 1  # flag: the datatype is stored elsewhere; tf.keras never sets it
 VARIABLE_LENGTH = 9
-# The datatype of a text, ASCII or UTF-8: of variable length, of single bytes.
+# The datatype of a text, ASCII or UTF-8: variable length, single bytes.
 TEXT_DATATYPE = re.compile(rb"\x19\x01[\0\1]\0\x10\0{3}\x10\0{3}\x01\0{3}\0\0\x08\0")
-DIMENSIONS_AT = {1: 8, 2: 4}  # in a dataspace, by its version
+DIMENSIONS_AT = {1: 8, 2: 4}  # version of a dataspace -> offset in it
 TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
 
 def check(data: mmap.mmap) -> None:
-    """Raise if the HDF5 library would hang on a file, fill memory, or crash."""
+    """Raise if the file would make the HDF5 library hang, crash or fill the memory."""
     check_texts(data, heap_sizes(data))
 
 
@@ -65,8 +67,8 @@ def heap_sizes(data: mmap.mmap) -> Sizes:
     at = SIZES_AT.get(data[8]) if len(data) > 16 else None
     if at is None or data[at : at + 2] != EIGHT:
         raise LegacyModelError(
-            "not an HDF5 file as tf.keras writes it: its superblock is of an unknown "
-            "kind. It is truncated or corrupt."
+            "not an HDF5 file as tf.keras writes it: its superblock has an unknown "
+            "version or layout. It is truncated or corrupt."
         )
     starts = [match.start() for match in re.finditer(HEAP, data)]
     most = limits.HDF5_OVERLAP * len(data) // HEAP_OBJECT.size
@@ -75,16 +77,16 @@ def heap_sizes(data: mmap.mmap) -> Sizes:
 
 
 def _objects(data: mmap.mmap, start: int, limit: Limit) -> dict[int, int]:
-    """Return `{number: bytes}` of a global heap, `{}` for a part of a tensor.
+    """Return `{number: bytes}` for a global heap, or {} if these bytes are not one.
 
-    `limit` counts objects: heaps may lie in each other.
+    `limit` counts objects in all heaps, because heaps may overlap.
     """
     if start + HEAP_HEADER.size > len(data):
         return {}
     _, version, size = HEAP_HEADER.unpack_from(data, start)
     end = start + size
     if version != HEAP_VERSION or size < MIN_HEAP_BYTES or end > len(data):
-        return {}  # the library refuses these itself
+        return {}  # not a heap, or one that the library refuses
     sizes, at = {}, start + HEAP_HEADER.size
     while at + HEAP_OBJECT.size <= end:
         limit.spend()
@@ -103,7 +105,7 @@ def _objects(data: mmap.mmap, start: int, limit: Limit) -> dict[int, int]:
 def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
     """Raise if a text in a file is longer or shorter than it claims.
 
-    Several texts may be the same bytes: all together they take no more than the file.
+    Also raise if all texts together are too large for the file: they may overlap.
     """
     most = limits.HDF5_OVERLAP * len(data)
     texts = Limit(most // TEXT.size, "texts in the attributes of the file")
@@ -118,11 +120,11 @@ def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
                 continue
             attribute = f"corrupt: the attribute {name[:-1].decode()!r}"
             if version > 1 and data[start + 1] & SHARED:
-                raise LegacyModelError(f"{attribute} is of a datatype kept elsewhere.")
+                raise LegacyModelError(f"{attribute} has its datatype elsewhere.")
             padded = [-(-size // padding) * padding for size in parts]
             if not _is_text(data[begin + padded[0] : begin + padded[0] + parts[1]]):
                 raise LegacyModelError(
-                    f"{attribute} is of a datatype that is not a text."
+                    f"{attribute} has a datatype that is not a text."
                 )
             for claimed, stored in _texts(data, begin, padded, sizes, texts):
                 if claimed != stored:
@@ -135,7 +137,7 @@ def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
 
 
 def _is_text(datatype: bytes) -> bool:
-    """Return whether a datatype is of fixed length, or that of a text."""
+    """Return whether a datatype has a fixed length or is that of a text."""
     is_fixed = not datatype or datatype[0] & 15 != VARIABLE_LENGTH
     return is_fixed or TEXT_DATATYPE.fullmatch(datatype) is not None
 
@@ -154,14 +156,14 @@ def _texts(
 ) -> Iterator[tuple[int, int]]:
     """Yield `(bytes claimed, bytes stored)` for each text of an attribute.
 
-    Its name begins at `start`; `parts` are the padded sizes of its name, its datatype
-    and its dataspace.
+    The attribute's name begins at `start`; `parts` are the padded sizes of its name,
+    datatype and dataspace.
     """
     name, datatype, dataspace = parts
     space = start + name + datatype
     texts = space + dataspace
     if dataspace < min(DIMENSIONS_AT.values()) or texts > len(data):
-        return  # the library refuses that itself
+        return  # the library itself refuses this
     if data[start + name] & 15 != VARIABLE_LENGTH:
         return
     at = space + DIMENSIONS_AT.get(data[space], dataspace)

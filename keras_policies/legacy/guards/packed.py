@@ -8,9 +8,9 @@ import sys
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
 
-# Characters that no path in an archive may have: other drives, Windows separators.
+# Characters that paths in an archive must not have: drives, Windows separators.
 FORBIDDEN = "\0", "\\", ":"
-OUTSIDE = "its path leads out of the folder to unpack to, or is written as on Windows"
+OUTSIDE = "its path leads out of the folder to unpack to, or is a Windows path"
 
 
 class SmallReads(io.FileIO):
@@ -22,8 +22,8 @@ class SmallReads(io.FileIO):
         rest = pathlib.Path(self.name).stat().st_size - self.tell()
         if min(wanted, rest) > limits.ARCHIVE_READ_BYTES:
             raise LegacyModelError(
-                f"a header of the archive has {min(wanted, rest)} bytes: at most "
-                f"{limits.ARCHIVE_READ_BYTES} are read.",
+                f"a header of the archive has {min(wanted, rest)} bytes, expected at "
+                f"most {limits.ARCHIVE_READ_BYTES}.",
                 code="KP201",
             )
         return (
@@ -32,9 +32,9 @@ class SmallReads(io.FileIO):
 
 
 def check_entry(name: str, mode: int) -> None:
-    """Raise if an entry would be written outside of its folder, or is not a plain file.
+    """Raise if an entry leaves its folder, or is neither a plain file nor a folder.
 
-    `mode` has the type of the file, as in `os.stat_result.st_mode`; 0 if none is given.
+    `mode` has the file's type, as in `os.stat_result.st_mode`; 0 if it is not recorded.
     """
     parts = pathlib.PurePosixPath(name).parts
     is_inside = name and not name.startswith("/") and ".." not in parts
@@ -63,22 +63,22 @@ def check_unpacked(claimed: int, packed: int) -> None:
     check_expansion("the archive", claimed, packed, limits.SMALL_FILE_BYTES)
     if claimed > limits.ARCHIVE_BYTES:
         raise LegacyModelError(
-            f"the archive unpacks to {claimed} bytes: at most {limits.ARCHIVE_BYTES} "
-            "are written.",
+            f"the archive unpacks to {claimed} bytes, expected at most "
+            f"{limits.ARCHIVE_BYTES}.",
             code="KP201",
         )
 
 
 def check_expansion(part: str, claimed: int, stored: int, small: int) -> None:
-    """Raise if a part of a file claims more bytes than those that are stored explain.
+    """Raise if a part of a file claims to unpack to too many bytes.
 
-    Bytes are `claimed` when unpacked, `stored` in the file; up to `small` more than
-    `limits.EXPANSION` explains are allowed.
+    `stored` bytes in the file may unpack to `limits.EXPANSION` times as many, plus
+    `small`.
     """
     if claimed > limits.EXPANSION * stored + small:
         raise LegacyModelError(
-            f"{part} claims {claimed} bytes, and {stored} are there: at most "
-            f"{limits.EXPANSION} times as many are expected.",
+            f"{part} claims {claimed} bytes, and {stored} are there: expected at most "
+            f"{limits.EXPANSION} times as many.",
             "If you trust it, store it unpacked: HDF5 with `h5repack -f NONE`, a "
             ".keras file with `zip -0`.",
             code="KP201",

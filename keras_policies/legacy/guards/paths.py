@@ -27,23 +27,22 @@ KINDS = {
 
 
 def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
-    """Raise if a file of a folder is a link to somewhere outside of it.
+    """Raise if a file in a folder is a link that leads out of the folder.
 
-    Otherwise the folder's author could choose any file of the user's machine. The
-    folder may be a link itself: the user named it.
+    Otherwise the folder's author could choose any file on the user's machine. The
+    folder itself may be a link, because the user named it.
     """
     if not path.resolve().is_relative_to(folder.resolve()):
         raise LegacyModelError(
             f"a link to a file outside of {folder}, which is not read.",
-            "If you trust it, copy the folder with the files its links lead to "
-            "(cp -rL).",
+            "If you trust it, copy the folder with the targets of its links (cp -rL).",
             path=path,
             code="KP203",
         )
 
 
 def _files(path: pathlib.Path) -> Iterable[pathlib.Path]:
-    """Return a file, or those of a SavedModel in a folder, or of a checkpoint."""
+    """Return a file, the files of a SavedModel folder, or those of a checkpoint."""
     if path.is_dir():
         return (file for pattern in FILES for file in path.glob(pattern))
     if path.is_file() and path.suffix != INDEX:
@@ -60,7 +59,7 @@ def _stats(path: FilePath) -> dict[pathlib.Path, os.stat_result]:
 
 
 def size(path: FilePath) -> int:
-    """Return the bytes of a file, or of those of a SavedModel in a folder."""
+    """Return the size of a file, or of the files of a SavedModel folder, in bytes."""
     return sum(stat.st_size for stat in _stats(path).values())
 
 
@@ -68,8 +67,8 @@ def size(path: FilePath) -> int:
 def unchanged(path: FilePath) -> Iterator[None]:
     """Raise at the end if the files at `path` were changed, replaced or deleted.
 
-    What was read would be a mixture of two models. Errors that this has caused are
-    also replaced.
+    The result would be a mixture of two models. An error that this has caused in the
+    meantime is replaced.
     """
     before, failed = _stamps(path), None
     try:
@@ -79,7 +78,7 @@ def unchanged(path: FilePath) -> Iterator[None]:
     if _stamps(path) != before:
         raise LegacyModelError(
             "it was changed while it was read.",
-            "Open it again when no other program writes to it.",
+            "Open it again when no other program is writing to it.",
             path=path,
             code="KP107",
         ) from failed

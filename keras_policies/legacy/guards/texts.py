@@ -1,7 +1,4 @@
-"""Decodes texts in a file: JSON as tf.keras wrote it, and vocabularies.
-
-The JSON is plain, with tuples and shapes tagged.
-"""
+"""Decodes texts in a file: vocabularies, and JSON in which tf.keras tagged tuples."""
 
 import json
 import re
@@ -43,7 +40,7 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
         if isinstance(text, str):
             values += sum(map(text.count, ",[{"))
         else:
-            values += sum(map(text.count, b",[{"))  # bytes count a byte by its number
+            values += sum(map(text.count, b",[{"))  # items of bytes are ints
     if size > limits.JSON_BYTES or values > limits.JSON_VALUES:
         raise LegacyModelError(
             f"{part}: {size} bytes of JSON with {values} values, expected at most "
@@ -53,7 +50,7 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
 
 
 def decode(text: str | bytes, part: str) -> Config:
-    """Return the JSON object in a part of a file; refuse other, long and deep texts."""
+    """Return the JSON object in a part of a file; refuse texts too long or too deep."""
     check_size([text], part)
     try:
         decoded = json.loads(text, object_hook=untagged)
@@ -78,7 +75,7 @@ def check_characters(text: str, part: str) -> None:
 
 
 def mapping(decoded: Any, part: str, expected: str) -> Config:
-    """Return a decoded text if it is a dict, which the error calls `expected`."""
+    """Return a decoded value if it is a dict; otherwise raise, naming `expected`."""
     if not isinstance(decoded, dict):
         found = type(decoded).__name__
         raise LegacyModelError(f"{part}: expected {expected}, found a {found}.")
@@ -86,7 +83,7 @@ def mapping(decoded: Any, part: str, expected: str) -> Config:
 
 
 def vocabulary(text: bytes) -> list[bytes]:
-    r"""Return the lines of a vocabulary file, which end in `\n`, a token each."""
+    r"""Return the tokens of a vocabulary file, one per line; lines end in `\n`."""
     count = text.count(b"\n")
     if count > limits.VOCABULARY_TOKENS:
         raise LegacyModelError(

@@ -1,8 +1,8 @@
 """Refuses configs that would run code, import modules or read other files.
 
-Keras 3 makes an object of each dict with a class name, wherever it is in a config. Its
-own guards differ between releases (up to 3.8 it imports any module that a file names),
-so every config passes here before Keras sees it.
+Keras 3 creates an object for each dict with a class name, anywhere in a config. Its own
+guards differ between releases (up to 3.8 it imports any module that a file names), so
+every config is checked here before Keras sees it.
 """
 
 from typing import Any
@@ -13,28 +13,28 @@ from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
 CODE, TYPE_SPEC = "__lambda__", "__typespec__"
-# Arrays in configs, and the dtypes that they may have: a text could have any length.
+# Arrays in configs, and their allowed dtypes: a text dtype could have any length.
 ARRAYS = "__numpy__", "__tensor__"
 DTYPES = (
     *("bfloat16", "bool", "complex64", "complex128", "float16", "float32", "float64"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
-# Layers of Keras 3 that run code or other files; tf.keras has none of them.
+# Layers of Keras 3 that run code or open other files; tf.keras has none of them.
 OPENERS = "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 # Public modules whose functions a file may name. Classes may come from all of `keras`.
 FUNCTIONS = (
     *("keras.activations", "keras.constraints", "keras.initializers", "keras.losses"),
     *("keras.metrics", "keras.ops", "keras.regularizers"),
 )
-# The module of tf.keras's policies; keras_policies reads them.
+# The module of tf.keras's policies, which this package converts.
 POLICIES = "keras.mixed_precision"
 
 
 def check(config: Any, safe_mode: bool = True) -> None:
     """Raise if a config could run code, import a module or read a file.
 
-    The config is converted for Keras 3. It must not name a module, or in safe mode hold
-    code or name a file; the error has the name of the layer.
+    The config is already converted to Keras 3. It must not name a module and, in safe
+    mode, must not contain code or name a file. The error names the layer.
     """
     if isinstance(config, list | tuple):
         for item in config:
@@ -51,23 +51,23 @@ def check(config: Any, safe_mode: bool = True) -> None:
 
 
 def _check_object(config: Config, safe_mode: bool) -> None:
-    """Raise if Keras must not make an object of this dict."""
+    """Raise if Keras must not create an object from this dict."""
     class_name, inner = config["class_name"], config.get("config")
     is_registered = keras_names.registered(_name(config)) is not None
     if class_name == CODE and safe_mode:
-        reason = "it holds code, which is not run from a file."
+        reason = "it contains code; code from a file is not run."
         raise LegacyModelError(reason, hints.TRUST)
     if class_name in ARRAYS and isinstance(inner, dict):
         dtype = str(inner.get("dtype"))
         if dtype not in DTYPES:
             raise LegacyModelError(
-                f"it has an array of the dtype {dtype[:80]!r}, expected one of "
+                f"it has an array with the dtype {dtype[:80]!r}, expected one of "
                 f"{sorted(DTYPES)}."
             )
     if class_name in OPENERS and not is_registered:
         raise LegacyModelError(
-            f"it has a {class_name}, which runs what is outside of the file; no "
-            "tf.keras has written that."
+            f"it has a {class_name}, which runs code from outside of the file; "
+            "tf.keras never wrote such a layer."
         )
     vocabulary = inner.get("vocabulary") if isinstance(inner, dict) else None
     if isinstance(vocabulary, str) and safe_mode:
@@ -79,8 +79,8 @@ def _check_object(config: Config, safe_mode: bool) -> None:
     if not is_registered and not _is_of_keras(config):
         name = str(_name(config) or class_name)
         raise LegacyModelError(
-            f"it names {name!r} of the module {config.get('module')!r}, and no module "
-            "is imported because a file names it.",
+            f"it names {name!r} in the module {config.get('module')!r}; modules that a "
+            "file names are not imported.",
             "Import it and decorate the class or function with "
             "@keras.saving.register_keras_serializable(), or pass it: "
             f"{hints.custom_object(name)}.",
@@ -100,7 +100,7 @@ def _name(config: Config) -> str | None:
 
 
 def _is_of_keras(config: Config) -> bool:
-    """Return whether Keras has the object itself, or imports nothing to find it."""
+    """Return whether Keras itself has the object, or finds it without an import."""
     module, name = config.get("module"), config["class_name"]
     if name == TYPE_SPEC:
         return False

@@ -1,8 +1,8 @@
-"""Reads YAML as `model.to_yaml()` wrote it, up to TensorFlow 2.3, as plain values.
+"""Reads the YAML of `model.to_yaml()` (up to TensorFlow 2.3) as plain values.
 
-PyYAML only splits the text into events. No tag makes an object: those in `TAGS`, which
-`yaml.dump` wrote for lists of tf.keras, mark data, and any other is refused. An alias
-counts as all values that it stands for, and depth is limited.
+PyYAML only splits the text into events. Tags never create objects: those in `TAGS`,
+which `yaml.dump` wrote for tf.keras's lists, mark data, and others are refused. An
+alias counts as all the values that it repeats, and the depth is limited.
 """
 
 import re
@@ -13,7 +13,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits, texts
 
-# The values of texts without quotes: YAML 1.1, as far as PyYAML writes it.
+# The values of texts without quotes: the part of YAML 1.1 that PyYAML writes.
 WORDS = {
     **dict.fromkeys(("", "~", "null"), None),
     **dict.fromkeys(("true", "yes", "on"), True),
@@ -37,7 +37,7 @@ def _list(value: Any) -> list[Any]:
 TAGS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("str", "python/str", "python/unicode"), str),
     "python/tuple": lambda items: tuple(_list(items)),
-    # It is called on the list that it wraps: `- - 3`.
+    # Its arguments are one list, which it wraps: `- - 3`.
     "python/object/apply:tensorflow.python.training.tracking.data_structures"
     ".ListWrapper": lambda arguments: _list(_list(arguments)[0]),
 }
@@ -45,12 +45,12 @@ TAGS: dict[str, Callable[[Any], Any]] = {
 
 class _Node(NamedTuple):
     value: Any
-    size: int  # number of values in it, including those of aliases
+    size: int  # number of values in it; aliases count in full
     depth: int
 
 
 def decode(text: bytes, part: str) -> Config:
-    """Return the mapping in a YAML text; refuse other, long and deep ones."""
+    """Return the mapping in a YAML text; refuse texts too long or too deep."""
     if len(text) > limits.YAML_BYTES:
         reason = f"{part}: {len(text)} bytes of YAML, expected at most "
         raise LegacyModelError(f"{reason}{limits.YAML_BYTES}.", code="KP201")
@@ -72,7 +72,7 @@ def decode(text: bytes, part: str) -> Config:
 
 
 class _Builder:
-    """Makes values of the events of a text."""
+    """Builds values from the events of a text."""
 
     def __init__(self, part: str) -> None:
         self.part = part
@@ -82,7 +82,7 @@ class _Builder:
 
     def read(self, events: Any) -> Any:
         """Return the value of the text."""
-        open_nodes: list[tuple[Any, list[_Node]]] = []  # each with what is in it
+        open_nodes: list[tuple[Any, list[_Node]]] = []  # each with its items so far
         for event in events:
             kind = type(event).__name__
             if kind in ("SequenceStartEvent", "MappingStartEvent"):
@@ -92,11 +92,9 @@ class _Builder:
             if kind == "AliasEvent":
                 node = self.anchors.get(event.anchor)
                 if node is None:
-                    raise self._refusal(
-                        f"the alias {event.anchor!r} stands for nothing"
-                    )
+                    raise self._refusal(f"the alias {event.anchor!r} has no anchor")
             elif kind == "ScalarEvent":
-                # PyYAML without libyaml reads halves of characters.
+                # PyYAML without libyaml accepts lone surrogates.
                 texts.check_characters(event.value, self.part)
                 node = self._noted(event, _scalar(event), [])
             elif kind in ("SequenceEndEvent", "MappingEndEvent"):
@@ -116,17 +114,17 @@ class _Builder:
         return self.root
 
     def _noted(self, event: Any, value: Any, items: list[_Node]) -> _Node:
-        """Return the node of an event, noted under its anchor."""
+        """Return the node of an event; also store it under its anchor."""
         tag = event.tag
         if tag not in (None, "!"):
             convert = TAGS.get(tag.removeprefix(STANDARD))
             is_plain = tag in (f"{STANDARD}{each}" for each in ("map", "seq"))
             if convert is None and not is_plain:
-                raise self._refusal(f"its tag {tag!r} asks for an object of Python")
+                raise self._refusal(f"its tag {tag!r} asks for a Python object")
             try:
                 value = convert(value) if convert else value
             except (IndexError, TypeError) as error:
-                raise self._refusal(f"its tag {tag!r} has no list") from error
+                raise self._refusal(f"its tag {tag!r} is not on a list") from error
         depth = 1 + max((item.depth for item in items), default=0)
         node = _Node(value, 1 + sum(item.size for item in items), depth)
         if event.anchor is not None:
@@ -142,23 +140,23 @@ class _Builder:
     def _count(self, size: int) -> None:
         self.total += size
         if self.total > limits.JSON_VALUES:
-            reason = f"more than {limits.JSON_VALUES} values, with those of aliases"
+            reason = f"more than {limits.JSON_VALUES} values, aliases counted in full"
             raise LimitError(f"{self.part}: {reason}.")
 
     def _check_depth(self, depth: int) -> None:
         if depth > limits.YAML_DEPTH:
-            reason = f"values in each other {depth} deep, expected at most "
+            reason = f"values are nested {depth} deep, expected at most "
             raise LimitError(f"{self.part}: {reason}{limits.YAML_DEPTH}.")
 
     def _refusal(self, reason: str) -> LegacyModelError:
         return LegacyModelError(
-            f"{self.part}: {reason}, which is not read.",
+            f"{self.part}: {reason}, so it is not read.",
             "Write the model as JSON (model.to_json()).",
         )
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a text: a number, a bool or None if it has no quotes."""
+    """Return the value of a text: if it has no quotes, a number, a bool or None."""
     text: str = event.value
     if not event.implicit[0] or event.tag not in (None, "!"):
         return text

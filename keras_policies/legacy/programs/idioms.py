@@ -1,15 +1,16 @@
-"""Replaces idioms of many nodes in a traced function by a node each.
+"""Replaces each idiom of many nodes in a traced function by one node.
 
-Dropout, so that it becomes the layer; the second form is stochastic depth, the third
-one draws from Bernoulli. Source: tensorflow/python/ops/nn_ops.py, `_dropout`.
+Dropout, so that it becomes the layer. The second form is stochastic depth; the third
+draws from a Bernoulli distribution. Source: tensorflow/python/ops/nn_ops.py,
+`_dropout`.
 
     Mul(x, 1 / (1 - rate)), RandomUniform >= rate, SelectV2 or Mul of both
     RealDiv(x, keep), Floor(keep + RandomUniform), Mul of both
     SelectV2(1 - (RandomUniform < keep), 0, x), Mul of it and 1 / keep
         -> _Dropout(x), with the rate and the shape of the draws as attributes
 
-Draws of a `tf.random.Generator`, which are like those without one. Before TensorFlow
-2.5, StatefulStandardNormalV2 takes the generator itself.
+Draws from a `tf.random.Generator`, which become draws without a generator. Before
+TensorFlow 2.5, StatefulStandardNormalV2 takes the generator itself.
 
     StatelessRandomNormalV2(shape, key that comes from RngReadAndSkip, counter)
         -> RandomStandardNormal(shape)
@@ -44,12 +45,12 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.guards import limits
 
 DROPOUT = "_Dropout"
-# Ops that compute a rate, or the factor that goes with it.
+# Ops that compute a rate, or the scale 1 / (1 - rate).
 COMPUTES: Mapping[str, Callable[[float, float], float]] = {
     "RealDiv": lambda a, b: a / b if b else math.inf,
     "Sub": operator.sub,
 }
-SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
+SCALED = {"Add", "AddV2", "Mul"}  # ops that move a draw to another range
 
 
 DROPOUTS = (
@@ -93,7 +94,7 @@ def _matches(
 def _with_sample(
     match: dict[str, Output], nodes: Mapping[str, Node]
 ) -> dict[str, Output]:
-    """Return a match with the parts of its sample, {} if that is not 1 minus a draw."""
+    """Return a match with the parts of its sample; {} if it is not 1 minus a draw."""
     found = {**match}
     while "sample" in found:
         sample = found.pop("sample")
@@ -105,7 +106,7 @@ def _with_sample(
 
 
 def _rate(found: Mapping[str, Output], nodes: Mapping[str, Node]) -> float | None:
-    """Return the rate of a dropout, or None if its constants do not fit each other."""
+    """Return the rate of a dropout, or None if its constants are inconsistent."""
     names = {"rate", "keep", "same", "scale", "zero", "one"} & found.keys()
     constants = {name: _constant(nodes.get(found[name].node), nodes) for name in names}
     numbers = {name: n for name, n in constants.items() if n is not None}
@@ -121,7 +122,7 @@ def _rate(found: Mapping[str, Output], nodes: Mapping[str, Node]) -> float | Non
 def _constant(
     node: Node | None, nodes: Mapping[str, Node], depth: int = 0
 ) -> float | None:
-    """Return the number of a node (of a placeholder: its default), or None."""
+    """Return the constant value of a node (a placeholder's default), or None."""
     if node is None or depth > limits.RATE_OPS:
         return None
     if node.op == "Const" and np.size(node.attributes["value"]) == 1:
@@ -135,7 +136,7 @@ def _constant(
 
 
 def _uniform(draw: Output | None, nodes: Mapping[str, Node]) -> Node | None:
-    """Return the node that gives the uniform numbers in a draw, or None."""
+    """Return the node that draws the uniform numbers, or None."""
     node = None if draw is None else nodes.get(draw.node)
     for _ in range(limits.SCALING_OPS):
         if node is not None and node.op in SCALED:
@@ -146,7 +147,7 @@ def _uniform(draw: Output | None, nodes: Mapping[str, Node]) -> Node | None:
 def _noise_shape(
     shape: Node | None, nodes: Mapping[str, Node]
 ) -> tuple[int | None, ...] | None:
-    """Return 1 for each axis along which one draw decides, and None for the others."""
+    """Return 1 for each axis that shares one draw, and None for the others."""
     sizes: list[float | None] = []
     if shape is not None and shape.op == "Const":
         sizes = [float(size) for size in np.ravel(shape.attributes["value"])]
@@ -155,7 +156,7 @@ def _noise_shape(
     return tuple(1 if size == 1 else None for size in sizes) if 1 in sizes else None
 
 
-# Op -> the op that draws without a generator, and the inputs that it takes.
+# Op -> the op that draws without a generator, and the positions of its inputs.
 DRAWS = {
     "StatefulStandardNormalV2": ("RandomStandardNormal", (2,)),
     "StatefulTruncatedNormal": ("TruncatedNormal", (2,)),
@@ -173,18 +174,18 @@ DRAWS = {
         )
     },
 }
-# Ops whose result differs in each call: sources of seeds and keys.
+# Sources of seeds and keys: ops whose result differs in each call.
 SOURCES = {"RandomUniformInt", "RngReadAndSkip", "StatefulUniformFullInt"}
 
 
 def without(function: Function) -> Function:
-    """Return a function that draws without generators."""
+    """Return a function in which draws use no generators."""
     nodes = {name: replaced(n, function.nodes) for name, n in function.nodes.items()}
     return dataclasses.replace(function, nodes=nodes)
 
 
 def replaced(node: Node, nodes: Mapping[str, Node]) -> Node:
-    """Return a node; a draw from a generator becomes the op that needs none."""
+    """Return a node; a draw from a generator becomes the op without a generator."""
     op, positions = DRAWS.get(node.op, ("", ()))
     is_stateful = node.op.startswith("Stateful")
     if not op or not (is_stateful or _is_random(node.inputs[1], nodes)):
@@ -205,7 +206,7 @@ CTC = (
     f"{LOSS}(logits, at, GatherNd(labels, indices), times)",
     f"{LOSS}(logits, at, Cast(GatherNd(labels, indices)), times)",
 )
-# What a round does: whether the position of a label is below the length of its row.
+# Ops of a round, which tests whether the position of a label is below its row's length.
 ROUND = {"Fill", "Less", "TensorListGetItem", "TensorListSetItem"}
 AROUND = {"AddV2", "Const", "ExpandDims", "Identity", "Range", "Shape", "StridedSlice"}
 
@@ -245,7 +246,7 @@ def _lengths(
 
 
 def function(traced: TracedFunctions, name: str) -> Function:
-    """Return a function of a file, with its dropouts and CTC losses as a node each."""
+    """Return a function with each dropout and each CTC loss as one node."""
     traced_function = traced.functions[name]
     nodes, new = traced_function.nodes, dict(traced_function.nodes)
     ops = {node.op for node in nodes.values()}

@@ -1,6 +1,6 @@
-"""Ops that the interpreter has itself: means of draws, lists of tensors, texts, tables.
+"""Ops of the interpreter itself: means of draws, lists of tensors, texts, tables.
 
-Texts are bytes in arrays of objects.
+Texts are bytes in object arrays.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from keras_policies.legacy.texts import hashes
 
 
 def _full(value: float) -> Callable[..., Array]:
-    """Return a function that gives draws of a shape their mean."""
+    """Return a function that fills an array with the mean of a draw."""
 
     def full(attributes: Mapping[str, Any], shape: Array, *seeds: Array) -> Array:
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
@@ -120,7 +120,7 @@ def _each(function: Callable[[Any], Any], texts: Array) -> Array:
 def on_texts(
     op: str, attributes: Mapping[str, Any], values: Sequence[Any]
 ) -> Array | None:
-    """Return the result of an op on texts, None for any other."""
+    """Return the result of an op on texts, or None for other ops."""
     if op in HASHES:
         return HASHES[op](attributes, *values)
     is_written = op == "AsString" and np.asarray(values[0]).dtype.kind in "iu"

@@ -1,11 +1,11 @@
-"""Runs a traced function on arrays: what the file says that its model computes.
+"""Runs a traced function on arrays, as the reference for rebuilt models.
 
-Every value is an array here, so every op is evaluated at once: no layer is recognised,
-nothing is traced into Keras, loops run. What is rebuilt is compared with this.
+All values are arrays, so each op is evaluated immediately, and loops run. No layers are
+recognised, and nothing is traced into Keras.
 
     dense/MatMul = MatMul(x, ReadVariableOp(kernel))  ->  np.matmul(x, kernel)
 
-Random draws are their mean, as in a rebuilt layer outside of training.
+Random draws are replaced by their mean, as in a rebuilt layer outside of training.
 """
 
 import collections
@@ -37,7 +37,7 @@ from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.programs import idioms, own_ops
 
-ALL_OUTPUTS = range(2**31 - 1)  # of a function
+ALL_OUTPUTS = range(2**31 - 1)  # positions of a function's outputs
 HALVES = "float16", "bfloat16"
 # Ops that take a variable itself, not its value.
 OF_VARIABLES = "ResourceGather", "ResourceGatherNd"
@@ -53,11 +53,11 @@ Value: TypeAlias = Any  # an array, a `Resource`, or a TensorList, which is a li
 
 
 class NotInterpretedError(ValueError):
-    """A function cannot be run: it has an op that is not known, or reads a table."""
+    """A function cannot be run: it has an unknown op, or reads a lookup table."""
 
 
 class OutOfRangeError(ValueError):
-    """An index is not in the table that it goes into, which has `length` rows."""
+    """An index is out of range for the array that it addresses, of `length` rows."""
 
     def __init__(self, length: int) -> None:
         super().__init__(f"an index is not between 0 and {length - 1}")
@@ -65,17 +65,18 @@ class OutOfRangeError(ValueError):
 
 
 class Call(NamedTuple):
-    """A call of a function inside another one, which often belongs to a layer."""
+    """A call of a function from another one; it often belongs to a layer."""
 
-    scope: str  # of the node that calls, "model/dense"
+    scope: str  # of the calling node, such as "model/dense"
     outputs: Sequence[Any]
 
 
 class Interpreter:
-    """Runs the functions of a file, in float32 for float16 and bfloat16 if `is_wide`.
+    """Runs the functions of a file.
 
-    `dropouts` has the scopes in which the last run would have dropped numbers, and
-    `calls` the calls of functions inside it, with their outputs, if `keeps_calls`.
+    `is_wide` computes in float32 instead of float16 and bfloat16. After a run,
+    `dropouts` lists the scopes in which numbers would have been dropped. With
+    `keeps_calls`, `calls` lists the function calls inside the run and their outputs.
     """
 
     def __init__(
@@ -99,10 +100,11 @@ class Interpreter:
     def run(
         self, trace: ConcreteFunction, inputs: Sequence[Array], count: int | None = None
     ) -> list[Array]:
-        """Return the outputs of a trace for the tensors in its inputs, flat.
+        """Return the outputs of a trace as a flat list.
 
-        Only the first `count` are computed; those behind them may be losses. Raises
-        ValueError if the inputs do not fit an op; its subclasses say more.
+        `inputs` are the tensors in its inputs. Only the first `count` outputs are
+        computed, because the rest may be losses. Raise ValueError or a subclass if the
+        inputs do not fit an op.
         """
         self.calls, self.dropouts = [], []
         captured = [self._captured(number) for number in trace.captures]
@@ -116,7 +118,7 @@ class Interpreter:
         return Resource(number)
 
     def _widened(self, value: Any) -> Any:
-        """Return an array, or the name of a dtype, as it is computed with."""
+        """Return an array, or a dtype's name, with the dtype to compute in."""
         name = value if isinstance(value, str) else getattr(value, "dtype", None)
         if self.is_wide and str(name) in HALVES:
             return "float32" if isinstance(value, str) else value.astype("float32")
@@ -130,7 +132,7 @@ class Interpreter:
         depth: int,
         needed: Container[int] = ALL_OUTPUTS,
     ) -> list[Any]:
-        """Return the outputs of a function; those that are not needed are None."""
+        """Return the outputs of a function, None for those that are not needed."""
         if depth > limits.CALL_DEPTH:
             raise NotInterpretedError(f"its functions call each other {depth} deep")
         if name not in self.traced.functions:
@@ -228,7 +230,8 @@ def _order(
 ) -> list[tuple[Node, list[str], frozenset[int]]]:
     """Return the nodes that some outputs of a function need, in topological order.
 
-    Each comes with the nodes that it is the last to use, and its own outputs in use.
+    Each comes with the nodes that are not used after it, and with the positions of its
+    own outputs that are used.
     """
     outputs = [output for i, output in enumerate(function.outputs) if i in ends]
     used: dict[str, set[int]] = collections.defaultdict(set)
@@ -283,7 +286,7 @@ def _check_indices(indices: Array, lengths: Any) -> None:
         raise OutOfRangeError(int(np.min(lengths)))
 
 
-# Op that gathers or scatters -> its indices, and the lengths that bound them.
+# Op that gathers or scatters -> function that returns its indices and their bounds.
 INDEX_BOUNDS: Mapping[str, Callable[..., tuple[Any, Any]]] = {
     **dict.fromkeys(
         ("Gather", "GatherV2", "ResourceGather"),

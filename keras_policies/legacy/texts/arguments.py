@@ -1,6 +1,6 @@
 """The arguments of text layers, and the values that are supported outside of a model.
 
-They are those of Keras 3, from a model or from JSON.
+The arguments are those of Keras 3; they come from a model or from JSON.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
 
-Check: TypeAlias = Callable[[Any], bool]  # its name is what errors expect
+Check: TypeAlias = Callable[[Any], bool]  # errors show its name as the expected value
 BOTH = "lower_and_strip_punctuation"
 COUNTS = "multi_hot", "count", "tf_idf"
 
@@ -66,7 +66,7 @@ LEARNED: Mapping[str, tuple[Any, ...]] = {
     "output_mode": ("int", *COUNTS, "one_hot"),
     "sparse": (None, False),
 }
-# Class -> argument -> the values that it may have, or functions that check them.
+# Class -> argument -> its allowed values, or functions that check a value.
 ARGUMENTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "StringLookup": {
         **LEARNED,
@@ -93,7 +93,7 @@ ARGUMENTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
 }
 
-# Defaults that configs of old releases leave out, and old names of modes.
+# Defaults of arguments that old releases did not write, and old names of modes.
 DEFAULTS: Config = {
     "num_oov_indices": 1,
     "oov_token": "[UNK]",
@@ -105,7 +105,7 @@ MODES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 
 
 def checked(class_name: str, config: Mapping[str, Any]) -> Config:
-    """Return the arguments of a layer that count, or raise LegacyModelError."""
+    """Return the arguments that affect a layer, or raise LegacyModelError."""
     if class_name not in ARGUMENTS:
         raise LegacyModelError(f"corrupt: {class_name!r} is not a text layer.")
     config = {**DEFAULTS, **config}
@@ -117,8 +117,8 @@ def checked(class_name: str, config: Mapping[str, Any]) -> Config:
             told = value.get("config") if isinstance(value, dict) else value
             expected = (_name(v) if callable(v) else repr(v) for v in values)
             raise LegacyModelError(
-                f"its {name} is {str(told)[: limits.TOLD_NAME]!r}; read outside of the "
-                f"model, {class_name} has one of: {', '.join(expected)}.",
+                f"its {name} is {str(told)[: limits.TOLD_NAME]!r}; outside of the "
+                f"model, {class_name} supports only: {', '.join(expected)}.",
                 f"Leave {hints.OUTSIDE} out, and set KERAS_BACKEND=tensorflow.",
                 code="KP306",
             )

@@ -1,7 +1,7 @@
-"""The two hashes with which TensorFlow puts texts into bins, in plain Python.
+"""The two hashes that TensorFlow uses to put texts into bins, in plain Python.
 
-`farm` is that of `tf.strings.to_hash_bucket_fast` (`farmhashna::Hash64` of
-google/farmhash), `sip` that of `to_hash_bucket_strong` (SipHash-2-4).
+`farm` is the hash of `tf.strings.to_hash_bucket_fast` (`farmhashna::Hash64` in
+google/farmhash), and `sip` is that of `to_hash_bucket_strong` (SipHash-2-4).
 """
 
 from typing import TypeAlias
@@ -18,7 +18,7 @@ def _word(text: bytes, at: int, size: int = 8) -> int:
 
 
 def _right(x: int, bits: int) -> int:
-    """Return 64 bits, rotated to the right."""
+    """Rotate 64 bits to the right."""
     x &= MASK
     return (x >> bits | x << (64 - bits)) & MASK
 

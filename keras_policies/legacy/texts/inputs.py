@@ -13,9 +13,9 @@ from keras_policies.legacy.guards import texts as decoding
 from keras_policies.legacy.texts.layers import Shape, TextLayer
 
 VERSION = 1  # of the JSON
-# Name of an input of the model as it was, and its shape if it takes texts.
+# Name of an input of the original model, and its shape if it takes texts.
 Source: TypeAlias = tuple[str, Shape | None]
-# Name of an input of the model as it is, the number of its source, and of its layer.
+# Name of an input of the opened model, and the indices of its source and its layer.
 Target: TypeAlias = tuple[str, int, int | None]
 
 
@@ -23,14 +23,14 @@ Target: TypeAlias = tuple[str, int, int | None]
 class TextInputs:
     """Converts texts to the numbers that a model opened with `texts="outside"` takes.
 
-    It computes the same as StringLookup, TextVectorization and Hashing did in the
-    model, without TensorFlow or Keras. `text_inputs(model)` returns it for a model.
+    It computes what StringLookup, TextVectorization and Hashing computed in the model,
+    without TensorFlow or Keras. `text_inputs(model)` returns it for a model.
 
     Attributes:
         sources: the names of the original model's inputs, and the shapes of those that
-            are texts.
+            take texts.
         targets: the names of the opened model's inputs, each with the indices of its
-            source and of its layer; None for the layer if the input is unchanged.
+            source and of its layer; the layer is None if the input is unchanged.
         layers: the text layers.
         is_dict: bool, whether the model takes a dict.
 
@@ -52,15 +52,15 @@ class TextInputs:
         """Return the opened model's inputs for inputs of the original model.
 
         Args:
-            inputs: arrays or lists, one for each of `sources`, texts (str, or bytes of
-                UTF-8) for those with a shape; or all in one list; or, for any model,
-                in one dict by their names.
+            inputs: arrays or lists, one for each of `sources`: texts (str, or bytes in
+                UTF-8) if the source has a shape. You can also pass one list of them,
+                or one dict by name.
 
         Returns:
             An array, a list of arrays, or a dict of arrays, as the model takes them.
 
         Raises:
-            TypeError, ValueError: if these are not the inputs of the model.
+            TypeError, ValueError: if `inputs` are not inputs of the model.
         """
         taken = self._taken(inputs)
         arrays = [
@@ -92,7 +92,7 @@ class TextInputs:
         return inputs
 
     def _as_array(self, values: Any, source: Source) -> Any:
-        """Return texts as an array of bytes, with the rank of the original input."""
+        """Return texts as an array of bytes with the rank of the original input."""
         name, shape = source
         if shape is None:
             return values
@@ -111,7 +111,7 @@ class TextInputs:
         return found.reshape(array.shape)
 
     def to_json(self) -> str:
-        """Return all of it as JSON, for `from_json`."""
+        """Return everything as JSON, for `from_json`."""
         names = "name", "class_name", "config"
         layers = [{name: getattr(x, name) for name in names} for x in self.layers]
         values = {**vars(self), "keras_policies_texts": VERSION, "layers": layers}
@@ -119,7 +119,7 @@ class TextInputs:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "TextInputs":
-        """Read the JSON of `to_json`, such as the `.texts.json` of `convert_model`.
+        """Read what `to_json` returned, such as the `.texts.json` of `convert_model`.
 
         Raises:
             LegacyModelError: if it is not the JSON of a `TextInputs`.
@@ -133,7 +133,7 @@ class TextInputs:
         values = decoding.decode(text, "the texts of a model")
         if values.get("keras_policies_texts") != VERSION:
             raise LegacyModelError(
-                f"not the JSON of TextInputs, or not of version {VERSION}."
+                f"not the JSON of TextInputs, or its version is not {VERSION}."
             )
         try:
             return cls(*_parts(values))
@@ -163,7 +163,7 @@ def _parts(values: Config) -> tuple[Any, ...]:
     )
     are_texts = all(n is None or sources[i][1] for _, i, n in targets if are_numbers)
     if not (are_sizes and are_numbers and are_texts and targets):
-        raise TypeError("sources and targets that do not fit")
+        raise TypeError("sources and targets do not match")
     return sources, targets, layers, values["is_dict"] is True
 
 
@@ -176,4 +176,4 @@ def _as_bytes(value: Any, name: str) -> bytes:
         return value.encode()
     if isinstance(value, bytes):
         return bytes(value)
-    raise TypeError(f"the input {name!r} has {value!r}, expected texts.")
+    raise TypeError(f"the input {name!r} contains {value!r}, expected texts.")

@@ -26,10 +26,8 @@ Index: TypeAlias = Callable[[bytes], int]
 class TextLayer:
     """A layer that converts texts to numbers.
 
-    Args:
-        name: that of the layer.
-        class_name: a key of `arguments.ARGUMENTS`.
-        config: its arguments in Keras 3.
+    `class_name` is a key of `arguments.ARGUMENTS`, and `config` has its arguments in
+    Keras 3.
     """
 
     def __init__(self, name: str, class_name: str, config: Mapping[str, Any]) -> None:
@@ -41,7 +39,8 @@ class TextLayer:
             self._index, self._size = self._hashing() if is_hashing else self._lookup()
             if self._mode != "int" and self._size > limits.TEXT_COUNTS:
                 raise LegacyModelError(
-                    f"it counts {self._size} tokens, at most {limits.TEXT_COUNTS}."
+                    f"it counts {self._size} tokens, expected at most "
+                    f"{limits.TEXT_COUNTS}."
                 )
             if self._mode == "tf_idf":
                 self._weights = self._frequencies()
@@ -50,7 +49,7 @@ class TextLayer:
         return TextLayer, (self.name, self.class_name, self.config)
 
     def output(self, shape: Shape) -> tuple[Shape, str]:
-        """Return the shape and the dtype of its output, for inputs of a shape."""
+        """Return the shape and the dtype of its output for an input shape."""
         is_split = self.config.get("split") is not None
         if is_split or self._mode == "one_hot":
             shape = (*_without_last(shape), None)
@@ -69,8 +68,9 @@ class TextLayer:
             is_wrong = texts.ndim > 1 and texts.shape[-1] != 1
         if is_wrong:
             raise ValueError(
-                f"the layer {self.name!r} takes {'one text' if is_split else 'texts'} "
-                f"in a row, received the shape {texts.shape}."
+                f"the layer {self.name!r} takes rows of "
+                f"{'one text' if is_split else 'texts'}, received the shape "
+                f"{texts.shape}."
             )
         if is_split or self._mode == "one_hot":
             texts = texts.reshape(*_without_last(texts.shape), 1)
@@ -93,12 +93,12 @@ class TextLayer:
         return numbers.reshape((*leading, length) if texts.ndim else ())
 
     def _lookup(self) -> tuple[Index, int]:
-        """Return a function from a text to its index, and the number of indices."""
+        """Return a function that maps texts to indices, and the number of indices."""
         config, vocabulary = self.config, [*self.config["vocabulary"]]
         special = special_tokens(self.class_name, config)
         start, has_special = len(special), vocabulary[: len(special)] == special
         tokens = vocabulary[start:] if has_special else vocabulary
-        mask: str | None = config.get("mask_token", "")  # TextVectorization's own
+        mask: str | None = config.get("mask_token", "")  # "" for TextVectorization
         others: int = config.get("num_oov_indices", 1)
         if len({*tokens}) < len(tokens) or mask in tokens:
             raise LegacyModelError("its vocabulary has a token twice.")
@@ -123,7 +123,7 @@ class TextLayer:
         return index, config["max_tokens"] if is_padded else size
 
     def _hashing(self) -> tuple[Index, int]:
-        """Return a function from a text to its bin, and the number of bins."""
+        """Return a function that maps texts to bins, and the number of bins."""
         salt, bins = self.config["salt"], self.config["num_bins"]
         value = self.config["mask_value"] if bins > 1 else None
         mask, first = (None, 0) if value is None else (value.encode(), 1)
@@ -139,7 +139,7 @@ class TextLayer:
         return index, bins
 
     def _tokens(self, row: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield the n-grams of a row of texts, which are split if there is a split."""
+        """Yield the n-grams of a row of texts, after splitting if the layer splits."""
         how, split, ngrams = map(self.config.get, ("standardize", "split", "ngrams"))
         if how in ("lower", BOTH):
             row = [text.lower() for text in row]  # only ASCII, as tf.strings.lower does
@@ -164,7 +164,7 @@ class TextLayer:
         return counts * self._weights if self._mode == "tf_idf" else counts.clip(max=1)
 
     def _frequencies(self) -> Array:
-        """Return the weight of each index, the mean for those that have none."""
+        """Return the weight of each index; indices without one get the mean."""
         weights = np.array(self.config["idf_weights"] or (), "float64")
         if weights.size != len(self.config["vocabulary"]):
             raise LegacyModelError(
@@ -179,5 +179,5 @@ class TextLayer:
 
 
 def _without_last(shape: Any) -> Any:
-    """Return a shape without its last axis if that is a 1 beside others."""
+    """Return a shape without its last axis, if that is 1 and not the only axis."""
     return shape[:-1] if len(shape) > 1 and shape[-1] == 1 else shape

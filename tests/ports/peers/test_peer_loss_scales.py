@@ -221,7 +221,7 @@ def test_a_python_float_is_not_warned_of():
     "test_dynamic_loss_scale_raises_type_error_on_int_loss_scale",
     "test_dynamic_loss_scale_raises_type_error_on_int_min_loss_scale",
 )
-@documented("Warnings that are gone")
+@documented("Removed warnings")
 @pytest.mark.parametrize("settings", [{}, {"minimum": 1}])
 def test_integers_are_warned_of(settings):
     with pytest.warns(Warning, match="Expected floating type"):

@@ -518,7 +518,7 @@ def test_what_is_no_optimizer_is_refused(given, kind):
 
 
 @stands_for("optimizer_test", "testInvalidConstructorArguments")
-@documented("Variables")
+@documented("Clipping")
 @pytest.mark.parametrize("clip", ["clipnorm", "clipvalue"])
 def test_an_optimizer_that_clips_is_refused(clip):
     with pytest.raises(ValueError, match="does not support wrapping optimizers with"):
@@ -532,7 +532,7 @@ def test_the_loss_scale_cannot_be_none():
 
 
 @stands_for("optimizer_test", "testScalingWarning")
-@documented("Words of warnings", raises=UserWarning)
+@documented("Changed warnings", raises=UserWarning)
 def test_the_words_if_nothing_is_scaled():
     weight = keras.Variable(1.0)
     optimizer = LossScaleOptimizer(SGD())

@@ -208,7 +208,7 @@ def test_the_configs_of_the_old_classes_are_read(class_name, loss_scale):
 
 
 @stands_for("policy_test", "test_device_compatibility_warning")
-@documented("Warnings that are gone")
+@documented("Removed warnings")
 def test_mixed_float16_on_a_cpu_is_warned_of():
     with pytest.warns(UserWarning, match="compatibility check"):
         mp.Policy("mixed_float16")
