@@ -91,7 +91,7 @@ def test_an_error_has_the_code_of_its_kind(
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save("new.keras")
     stored = dict(np.load(SOURCE / "expected.npz"))
     np.savez("other.npz", x_0=stored["x_0"], y_0=stored["y_0"] + 0.1)
-    np.savez("unfit.npz", x_0=stored["x_0"][:, 1:], y_0=stored["y_0"])
+    np.savez("unfit.npz", x_0=stored["x_0"][..., :1], y_0=stored["y_0"])
     assert main(arguments) == (2 if code == "KP001" else 1)
     assert re.match(f"keras-policies: {code}: ", capsys.readouterr().err)
 

@@ -52,6 +52,7 @@ def test_the_command_prints_the_code_of_a_keras_3_model(tmp_path, capsys):
     assert "from keras import layers" in printed
 
 
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")  # jax of Keras 3.8
 def test_the_code_can_be_of_a_model_without_its_layers_of_texts(tmp_path, capsys):
     archive = legacy_files.FOLDER / "texts.tar.xz"
     folder = legacy_files.unpacked(tmp_path, [archive]) / "texts"

@@ -137,18 +137,18 @@ def test_the_policies_of_a_mixed_model_do_not_depend_on_the_global_one():
 
 @once
 def test_the_code_does_not_depend_on_the_default_dtype():
-    keras.config.set_floatx("float64")
+    keras.config.set_floatx("float16")
     try:
         inputs = keras.Input((4,), dtype="float32", name="i")
         x = layers.Dense(3, dtype="float32", name="a")(inputs)
-        x = layers.Dense(3, dtype="float64", name="b")(x)
+        x = layers.Dense(3, dtype="float16", name="b")(x)
         text = keras_policies.to_source(keras.Model(inputs, x))
     finally:
         keras.config.set_floatx("float32")
     namespace = {}
     exec(text, namespace)
     built = namespace["build_model"]()
-    assert [layer.compute_dtype for layer in built.layers[1:]] == ["float32", "float64"]
+    assert [layer.compute_dtype for layer in built.layers[1:]] == ["float32", "float16"]
     assert built.inputs[0].dtype == "float32"
 
 
@@ -347,13 +347,13 @@ def test_other_threads_keep_their_global_policy_while_a_model_is_written(monkeyp
         return checked(*args)
 
     monkeypatch.setattr(checking, "next_style", next_style)
-    keras.config.set_floatx("float64")  # what a new thread begins with
+    keras.config.set_floatx("float16")  # what a new thread begins with
     try:
         text = keras_policies.to_source(chain())
     finally:
         keras.config.set_floatx("float32")
-    assert seen[0] == "float64"
-    assert 'keras.Input((8, 8, 3), dtype="float64", name="image")' in text
+    assert seen[0] == "float16"
+    assert 'keras.Input((8, 8, 3), dtype="float16", name="image")' in text
 
 
 @once
