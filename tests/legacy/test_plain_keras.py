@@ -74,7 +74,7 @@ def test_masks_that_a_file_cannot_record_are_noticed(tmp_path):
     for name in "nested", "nested_both_ways", "nested_decoder":
         source, new = folder / "2.15.1" / name / "model.h5", tmp_path / "new.keras"
         with pytest.raises(
-            LegacyModelError, match="plain Keras, the new file predicts"
+            LegacyModelError, match="plain Keras, the new file gives other outputs"
         ):
             convert_model(source, new)
 

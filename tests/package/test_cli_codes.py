@@ -221,7 +221,7 @@ def test_verbose_prints_the_traceback_and_another_backend_is_refused(tmp_path, c
     other = "jax" if keras.backend.backend() != "jax" else "torch"
     command = ["convert", H5, str(tmp_path / "new.keras"), "--backend", other]
     assert main(command) == 1
-    assert f"--backend {other}: Keras runs on" in capsys.readouterr().err
+    assert f"--backend {other}: Keras already runs on" in capsys.readouterr().err
 
 
 def test_a_message_of_jax_names_no_tracer():
