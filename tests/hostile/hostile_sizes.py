@@ -985,7 +985,7 @@ def scopes_of_every_name():
 MODEL, LOAD, WEIGHTS = ("inspect", "load"), ("load",), ("weights",)
 WORK = "asks for more work than the size of the file explains"
 TOGETHER = "its weights together claims 1000000000 bytes"
-SHARE = "bytes, and [0-9]+ are there: at most 4 times"
+SHARE = "bytes, and [0-9]+ are there: expected at most 4 times"
 RECURSION = "RecursionError: maximum recursion depth"
 NAMESAKES = "should have unique names"
 UNFIT = "the weights do not fit the model"

@@ -132,7 +132,8 @@ class ObjectGraph:
         self._steps.spend(len(order))
         paths: dict[int, str] = {}
         for path, child in self.walk(node, self._named_first, self.variables):
-            paths.setdefault(child, path)
+            if child in self.variables:  # the paths of all objects may take a gigabyte
+                paths.setdefault(child, path)
         weights = {}
         for child in dict.fromkeys((*order, *paths)):
             if (weight := self.variables.get(child)) is not None:
