@@ -172,7 +172,7 @@ def _loaded(arguments: argparse.Namespace, path: str, compile: bool) -> Any:
         path,
         _custom_objects(arguments.custom_objects),
         compile=compile,
-        **_of_loading(arguments),
+        **_loading_options(arguments),
     )
 
 
@@ -274,10 +274,10 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         raise CommandLineError(f"--jobs {arguments.jobs}: expected 1 or more.")
     _check_policy(arguments.policy)
     _ = [*map(_parsed, arguments.custom_objects)]
-    return _of_loading(arguments, "plain", "weights")
+    return _loading_options(arguments, "plain", "weights")
 
 
-def _of_loading(arguments: argparse.Namespace, *others: str) -> dict[str, Any]:
+def _loading_options(arguments: argparse.Namespace, *others: str) -> dict[str, Any]:
     """Return the options shared by `load_model` and `convert_model`, and `others`."""
     names = "lost", "signature", "backends", "texts", *others
     replaced = {"dtype_policy": arguments.policy, "safe_mode": not arguments.unsafe}

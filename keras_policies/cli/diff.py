@@ -111,13 +111,15 @@ def _config(layer: keras.Layer) -> Config:
     nodes = [each for each in config.get("layers", ()) if "inbound_nodes" in each]
     # Keras may number operations anew, so they are named by class and position.
     operations = [each for each in nodes if ".ops." in f"{each['module']}."]
-    names = {x["name"]: f"{x['class_name']} {n}" for n, x in enumerate(operations)}
-    prefixes = dict.fromkeys(names, OPERATIONS)
+    names = {
+        each["name"]: f"operation {each['class_name']} {number}"
+        for number, each in enumerate(operations)
+    }
     calls = {
-        prefixes.get(x["name"], CALLS) + names.get(x["name"], x["name"]): (
-            keras.tree.map_structure(lambda v: names.get(v, v), x["inbound_nodes"])
+        f"{CALLS}{names.get(each['name'], each['name'])}": keras.tree.map_structure(
+            lambda value: names.get(value, value), each["inbound_nodes"]
         )
-        for x in nodes
+        for each in nodes
     }
     left_out = *LAYERS, *UNREAD.get(config["class"], ())
     return calls | {key: config[key] for key in config.keys() - left_out}

@@ -1,8 +1,10 @@
 """A model is compared with the graph in its own file: what that finds, and what not."""
 
 import dataclasses
+import gc
 import types
 import warnings
+import weakref
 
 import keras
 import legacy_files
@@ -483,3 +485,18 @@ def test_an_index_that_is_the_number_of_rows_is_out_of_range(op):
     with pytest.raises(reference.OutOfRangeError) as caught:
         reference._evaluated(node, READ[op](3))
     assert caught.value.length == {"GatherV2": 3, "GatherNd": 2}[op]
+
+
+def test_an_interpreter_is_freed_with_its_last_reference():
+    function = Function("main", ("x",), {}, (Output("x"),))
+    interpreter = Interpreter(TracedFunctions({}, {}, {}, {"main": function}, {}))
+    trace = ConcreteFunction("main", ((TensorSpec((), "float32", "x"),), {}), (), ())
+    with budget.anew(0):
+        interpreter.run(trace, [np.float32(1)])
+    freed = weakref.ref(interpreter)
+    gc.disable()
+    try:
+        del interpreter
+        assert freed() is None  # it holds each variable that it has read
+    finally:
+        gc.enable()

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, convert_model
+from keras_policies.legacy import verification
+from keras_policies.legacy.guards import paths
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "saved_model"
 FLOAT32 = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
@@ -161,3 +163,15 @@ def test_a_class_by_another_name_than_in_the_file_is_found_again(tmp_path):
     assert convert_model(TOWER, new, custom, verify=verify).largest_difference < 5e-3
     again = keras.models.load_model(new, {"Renamed": Renamed}, compile=False)
     assert isinstance(again, Renamed)
+
+
+def test_a_recording_without_permission_is_not_called_missing(tmp_path, monkeypatch):
+    path = recorded(tmp_path)
+
+    def stat(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(paths.os, "stat", stat)
+        with pytest.raises(LegacyModelError, match="not a readable .npz file: .*13"):
+            verification.read(path)

@@ -331,6 +331,18 @@ def test_diff_knows_operations_by_their_places_in_place_of_their_names(
     assert "calls of operation Relu6 1: null -> " in capsys.readouterr().out
 
 
+def test_diff_prints_no_control_character_of_a_name(tmp_path, capsys):
+    def saved(name, *layers):
+        keras.Sequential([keras.Input((2,)), *layers]).save(tmp_path / name)
+        return str(tmp_path / name)
+
+    same, odd = keras.layers.Dense(1, name="d"), keras.layers.ReLU(name="a\x1b[2Jb")
+    assert main(["diff", saved("a.keras", same), saved("b.keras", same, odd)]) == 1
+    printed = capsys.readouterr().out
+    assert r"only in NEW: a\x1b[2Jb" in printed
+    assert "\x1b" not in printed
+
+
 def test_diff_names_the_policies_that_differ(tmp_path, capsys):
     new = str(tmp_path / "new.keras")
     assert main(["convert", H5, new, "--policy", "float32"]) == 0

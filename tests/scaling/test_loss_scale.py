@@ -1,3 +1,5 @@
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -256,3 +258,13 @@ class TestWhatTfKerasHad:
     def test_any_other_name_is_missing_as_usual(self, scale):
         with pytest.raises(AttributeError, match="no attribute 'value'.$"):
             _ = scale.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Limited(DynamicLossScale):
+    limit: float | None = 5.0
+
+
+def test_a_setting_of_a_subclass_that_is_none_is_in_its_config():
+    rule = Limited(limit=None)
+    assert Limited.from_config(rule.get_config()) == rule
