@@ -171,7 +171,7 @@ atexit.register(shared.close)
 def obstacle(path: Path) -> str | None:
     """Return why a file cannot be opened in plain Keras, or None."""
     if not (os.path.isdir(path) or zipfile.is_zipfile(path)):
-        return "it is an H5 file, which does not record which classes Keras has"
+        return "it is an H5 file, which does not record which classes are Keras's own"
     own = sorted({*_own_code(objects_in(path))})
     if own:
         return f"it needs code that Keras does not have: {', '.join(own)}"

@@ -243,3 +243,9 @@ def test_sizes_that_name_each_other_stay_small_and_cost_what_is_charged(program)
     for size in computed_sizes(program):
         assert dims.parts(size) <= limits.DIM_PARTS
         assert len(str(size)) <= 60 * limits.DIM_PARTS
+
+
+def test_a_truncated_quotient_of_a_length_stays_a_length():
+    half = computed.truncated_quotient(LENGTH, 2)
+    assert isinstance(half, dims.Dim)
+    assert evaluate(half, LENGTHS[-1]) == LENGTHS[-1][KEYS[1]] // 2

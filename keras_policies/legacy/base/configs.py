@@ -185,6 +185,11 @@ def layer_name(name: str) -> str:
     return re.sub("[/.]", "_", name)
 
 
+def by_name(layers: Iterable[Config]) -> dict[str, Config]:
+    """Return `{name in Keras 3: config}` of layers."""
+    return {layer_name(name_of(layer)): layer for layer in layers}
+
+
 def beginnings(path: str) -> Iterator[str]:
     """Yield `a`, `a/b`, `a/b/c` for a path; the names in it may contain a `/`."""
     return itertools.accumulate(path.split("/"), "{}/{}".format)
@@ -239,7 +244,8 @@ def output_mode(config: Mapping[str, Any]) -> str:
     return str(config.get("output_mode") or "int")
 
 
-def _identity(layer: Config) -> tuple[str, str]:
+def identity(layer: Config) -> tuple[str, str]:
+    """Return the class and the name of a layer."""
     return str(layer.get("class_name")), name_of(layer)
 
 
@@ -250,7 +256,7 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
     rises from layer to layer, but may skip numbers: up to 2.13 it counts layers with
     weights twice. A layer that is stored elsewhere has no name in this group.
     """
-    inside = {_identity(inner) for layer in layers for inner in inner_layers(layer)}
+    inside = {identity(inner) for layer in layers for inner in inner_layers(layer)}
     by_class = collections.defaultdict(list)
     for layer in layers:
         if SHARED not in layer:  # it is in another model, which comes first
@@ -261,7 +267,7 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
         match = re.compile(rf"{name}(?:_(\d+))?").fullmatch
         counters = [(int(m[1] or 0), m[0]) for m in map(match, listed) if m]
         if len(counters) < len(same_class):  # the rest is stored with inner models
-            outside = [layer for layer in same_class if _identity(layer) not in inside]
+            outside = [layer for layer in same_class if identity(layer) not in inside]
             same_class = outside or same_class
         if counters and len(counters) != len(same_class):
             raise LegacyModelError(

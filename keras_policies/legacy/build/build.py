@@ -26,6 +26,7 @@ from keras_policies.legacy.build import (
     extra_axes,
     forms,
     made_in_code,
+    makers,
     masks,
     own_classes,
     time_steps,
@@ -165,7 +166,7 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
                 raise unreadable(f"the class {type(model).__name__!r}")
             tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
             with own_classes.scope(plan.policy):
-                model(tensors[0] if len(tensors) == 1 else tensors)
+                model(makers.one_or_all(tensors))
     except LegacyModelError as error:
         error.hint = error.hint or _hint_about(error.layer, plan)
         raise

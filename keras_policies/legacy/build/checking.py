@@ -34,8 +34,10 @@ def is_due(plan: Plan) -> bool:
     from those in the file, and classes that may only have the name of one of Keras.
     """
     traced = plan.legacy.traced
-    if traced is None or plan.reconstruction.layers:
-        return traced is not None
+    if traced is None:
+        return False
+    if plan.reconstruction.layers:
+        return True
     try:
         if _trace(traced, None) is None:
             return False

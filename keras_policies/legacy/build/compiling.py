@@ -49,9 +49,11 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     except LimitError:
         raise
     except Exception as error:  # Keras and its optimizers raise any error
-        kept = "its optimizer starts anew", "the model is not compiled"
         problem = training.unreadable("training_config", error)
-        return [LeftOut(f"{problem}: {kept[not model.compiled]}", "KP601")]
+        left = "the model is not compiled"
+        if model.compiled:
+            left = "its optimizer starts anew"
+        return [LeftOut(f"{problem}: {left}", "KP601")]
 
 
 def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:

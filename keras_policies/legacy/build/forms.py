@@ -96,8 +96,9 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
         output_spec, sizes = layer.compute_output_spec, OpenSizes(layer)
 
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
-            sizes.take(_tensors(args, kwargs))
-            found.note(layer, config, _tensors(args, kwargs))
+            tensors = _tensors(args, kwargs)
+            sizes.take(tensors)
+            found.note(layer, config, tensors)
             return output_spec(*args, **kwargs)
 
         layer.compute_output_spec = compute_output_spec

@@ -49,4 +49,4 @@ class Call(keras_internals.LayerCall):
 
 def one_or_all(items: list[Any]) -> Any:
     """Return the only item, or the list: what a layer or a model is called on."""
-    return items if len(items) > 1 else items[0]
+    return items[0] if len(items) == 1 else items

@@ -18,7 +18,7 @@ from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
 from keras_policies.legacy.build.calls import OpCall, as_output
-from keras_policies.legacy.build.makers import Call, Maker
+from keras_policies.legacy.build.makers import Call, Maker, one_or_all
 from keras_policies.legacy.build.text_cuts import TextCuts, is_cut
 from keras_policies.legacy.bytecode.program import Run
 from keras_policies.legacy.plan import graph
@@ -74,7 +74,7 @@ def _call(program: Program, layer: keras.Operation) -> Call:
             tensors += values
         if len(tensors) == len(program.inputs) - 1:
             tensors.append(made("mask", "_Mask", tensors[:1]))
-        return layer(tensors[0] if len(tensors) == 1 else tensors)
+        return layer(one_or_all(tensors))
 
     return Call(layer, call)
 
@@ -216,5 +216,4 @@ def _unwrapped(nest: Any) -> Any:
         return {key: _unwrapped(item) for key, item in nest.items()}
     if not isinstance(nest, list):
         return nest
-    items = [*map(_unwrapped, nest)]
-    return items[0] if len(items) == 1 else items
+    return one_or_all([*map(_unwrapped, nest)])

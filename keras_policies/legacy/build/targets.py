@@ -72,6 +72,7 @@ def layers(
         yield place
         if isinstance(place.layer, leaves):
             continue
+        is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed)
         for names, child in _children(place.layer):
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
@@ -80,7 +81,6 @@ def layers(
                     and child.name == place.layer.name
                     and not keras_internals.is_functional(child)
                 )
-                is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed)
                 left_out = [False] * 3 + [is_form] * 3 + [is_form or is_wrapper] * 3
                 ways = zip(place.paths, names * 3, left_out, strict=True)
                 paths = (way if out else _join(way, part) for way, part, out in ways)
@@ -136,7 +136,7 @@ def _children(layer: keras.Layer) -> Iterator[tuple[tuple[str, ...], Any]]:
         numbers = itertools.count()
         for inner in layer.layers:
             name = inner.name
-            counted = f"{NUMBERED}{next(numbers)}" if inner.weights else name
+            counted = f"{NUMBERED}{next(numbers)}" if _has_weights(inner) else name
             yield (name, name, counted), inner
         own = keras_internals.own_attributes(layer)
         yield from (((at,) * 3, v) for at, v in own if isinstance(v, keras.Variable))
@@ -154,6 +154,12 @@ def _children(layer: keras.Layer) -> Iterator[tuple[tuple[str, ...], Any]]:
             for (key, item), stored_name in zip(tracked, stored, strict=True):
                 attribute = f"{name}/{key}"
                 yield (attribute, f"{name}/{stored_name}", attribute), item
+
+
+def _has_weights(layer: keras.Layer) -> bool:
+    """Return `bool(layer.weights)`, which takes long if models are nested deeply."""
+    own = map(keras_internals.own_variables, keras_internals.sublayers(layer))
+    return any(trained or others for trained, others in own)
 
 
 def _join(path: str, name: str) -> str:

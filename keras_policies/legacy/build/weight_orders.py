@@ -40,7 +40,7 @@ ATTRIBUTES = (
 Variables: TypeAlias = tuple[keras.Variable, ...]
 # Pairs of the position of a weight in the list and the id of its variable.
 Assignment: TypeAlias = tuple[tuple[int, int], ...]
-# The ends of the list of trainable weights and of the other, and what is in them.
+# The next free positions among trainable and other weights, and the assignment so far.
 Way: TypeAlias = tuple[int, int, Assignment]
 
 
@@ -104,12 +104,12 @@ class Parts:
         self._seen.update(map(id, listed))
         own = None if is_model else self._own(listed)
         written, orders = _children(layer, config)
-        parts = {
-            id(child): part
-            for child in orders[0]
-            if id(child) not in self._seen
-            and (part := self.part(child, written.get(id(child)))).size
-        }
+        parts = dict[int, Part]()
+        for child in orders[0]:
+            if id(child) not in self._seen:
+                part = self.part(child, written.get(id(child)))
+                if part.size:
+                    parts[id(child)] = part
         in_order = (
             tuple(parts[id(child)] for child in order if id(child) in parts)
             for order in orders
@@ -152,12 +152,12 @@ def _children(
         return {id(child): each for child, each in pairs}, [tracked]
     is_listed = configs.is_graph(config)
     inner = configs.inner_layers(config) if is_listed else configs.passed(config)
-    written = {configs.layer_name(configs.name_of(each)): each for each in inner}
-    names = [child.name for child in tracked]
+    written = configs.by_name(inner)
+    counts = collections.Counter(child.name for child in tracked)
     by_id = {
         id(child): written[child.name]
         for child in tracked
-        if child.name in written and names.count(child.name) == 1
+        if child.name in written and counts[child.name] == 1
     }
     if not is_listed:
         return by_id, orders(layer)

@@ -72,23 +72,25 @@ def pair(
         for name, weights in by_layer.items()
     }
     inner = configs.inner_layers(config or {})
-    written = {configs.layer_name(configs.name_of(each)): each for each in inner}
+    written = configs.by_name(inner)
     wanted, left, problems = _matched(
         model, stored, built, is_in_code=config is None, some=some
     )
     owner = _owner if config is None and set(stored) == {""} else None
     pairs, suspects = Pairs(), set[str]()
     for layer, variables, weights in wanted:
-        parts = keras_internals.sublayers(layer)
-        is_stock = layer is not model and all(map(own_classes.is_stock, parts))
-        other = _shape if config is not None and is_stock else owner
+        is_stock = (
+            config is not None
+            and layer is not model
+            and all(map(own_classes.is_stock, keras_internals.sublayers(layer)))
+        )
+        other = _shape if is_stock else owner
+        usable = cudnn.as_keras([item for item in weights if not is_unknown(item)])
         try:
-            found, rest = _fit(
-                layer, variables, weights, written.get(layer.name), other
-            )
+            found, rest = _fit(layer, variables, usable, written.get(layer.name), other)
         except _MisfitError as error:
             found, rest = error.pairs, ()
-            problems += error.problems or [_difference(layer, variables, weights)]
+            problems += error.problems or [_difference(layer, variables, usable)]
             suspects |= own_classes.stock_names(layer)
         pairs += found
         left += [f"{each}, which is no weight of {layer.name!r}" for each in rest]
@@ -150,29 +152,25 @@ def _fit(
 ) -> tuple[Pairs, Weights]:
     """Return the variables of a layer, each with its weight, and what is left.
 
-    `other` gives what other weights have in another way, None if there are none.
+    `other` returns a property, shape or owner, by which extra weights must differ from
+    all paired ones. Without it, extra weights are an error.
     """
-    usable = _usable(weights)
-    if any(weight.path for weight in usable):
-        found = _by_attributes(variables, usable)
+    if any(weight.path for weight in weights):
+        found = _by_attributes(variables, weights)
     else:
-        kept = usable
-        if other and len(usable) > len(variables):
-            kept = [w for w in usable if any(fits(v.variable, w) for v in variables)]
+        kept = weights
+        if other and len(weights) > len(variables):
+            kept = [w for w in weights if any(fits(v.variable, w) for v in variables)]
         free = {id(item.variable) for item in variables}
         in_code = Parts(free, by_code=True).part(layer, config)
         found = _by_order(Parts(free).part(layer, config), in_code, kept)
     paired = {id(weight) for _, weight in found}
-    rest = [weight for weight in usable if id(weight) not in paired]
+    rest = [weight for weight in weights if id(weight) not in paired]
     if rest and not (
         other and {other(w) for _, w in found}.isdisjoint(map(other, rest))
     ):
         raise _MisfitError
     return found, rest
-
-
-def _usable(weights: Weights) -> Weights:
-    return cudnn.as_keras([item for item in weights if not is_unknown(item)])
 
 
 class _MisfitError(Exception):
@@ -357,7 +355,7 @@ def _difference(layer: keras.Layer, targets: Sequence[Target], weights: Weights)
     variables = ", ".join(
         f"{item.name} {tuple(item.variable.shape)}" for item in targets
     )
-    stored = ", ".join(map(str, _usable(weights))) or "none"
+    stored = ", ".join(map(str, weights)) or "none"
     held = variables or "none"
     return f"{layer.name!r} has the weights [{held}], the file holds [{stored}]"
 

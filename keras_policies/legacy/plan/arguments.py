@@ -51,7 +51,7 @@ OF_BATCH_NORMALIZATION = {
     **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
 OF_ATTENTION = _any_value(
-    *("query_shape", "key_shape", "value_shape", "activity_regularizer")
+    "query_shape", "key_shape", "value_shape", "activity_regularizer"
 )
 OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
 # See `layers_as_programs.locally_connected`.
@@ -170,7 +170,11 @@ def subclass_arguments(
 
 
 def both_ways(config: Config) -> Config:
-    """Return the config of a Bidirectional whose second layer may go forwards."""
+    """Return the config of a Bidirectional.
+
+    If its first layer goes backwards, the second goes forwards, which Keras 3 does not
+    do by itself.
+    """
     layer: Config = config.get("layer") or {}
     inner: Config = layer.get("config") or {}
     if not inner.get("go_backwards"):

@@ -15,10 +15,8 @@ def in_build_order(layers: Sequence[Config]) -> Sequence[Config]:
 
     In another order, Keras may take as many rounds as there are layers.
     """
-    nodes_of = {layer["name"]: layer["inbound_nodes"] for layer in layers}
-    calls = {name: [node["taken"] for node in nodes_of[name]] for name in nodes_of}
-    called = {name: nodes[0] for name, nodes in calls.items() if nodes}
-    first = {name: [other for other, _ in node] for name, node in called.items()}
+    calls = {x["name"]: [node["taken"] for node in x["inbound_nodes"]] for x in layers}
+    first = {n: [other for other, _ in nodes[0]] for n, nodes in calls.items() if nodes}
     try:
         order = graphlib.TopologicalSorter(first).static_order()
         ranks = {name: rank for rank, name in enumerate(order)}

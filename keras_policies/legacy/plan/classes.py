@@ -130,7 +130,7 @@ class KerasClass(NamedTuple):
 def keras_class(
     name: str, path: str, is_graph: bool = False, namesakes: Container[str] = ()
 ) -> Converting[KerasClass]:
-    """Return the class in Keras 3, which a class in `namesakes` is not."""
+    """Return the class in Keras 3; names in `namesakes` belong to other classes."""
     custom = registered_name(name)
     if custom is not None:
         return KerasClass(None, custom, custom)

@@ -9,6 +9,7 @@ Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
+import collections
 import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -61,17 +62,12 @@ def after(config: Config, first: set[str]) -> set[str]:
     if "input_layers" not in config:
         names = map(name_of, config["layers"])
         return {*itertools.dropwhile(lambda name: name not in first, names)} - first
-    taken, found = _Graph(config).taken, set[str]()
-    while more := {n for n in taken if taken[n] & (first | found)} - found:
-        found |= more
-    return found
-
-
-def output_layers(config: Config) -> set[str]:
-    """Return the layers whose outputs a model returns."""
-    if "output_layers" not in config:
-        return {name_of(layer) for layer in config["layers"][-1:]}
-    return {name for name, _ in _Graph(config).calls(config["output_layers"])}
+    takers = collections.defaultdict[str, list[str]](list)
+    for name, taken in _Graph(config).taken.items():
+        for other in taken:
+            takers[other].append(name)
+    starts = [name for other in first for name in takers[other]]
+    return {*walks.reachable(starts, lambda name: takers[name])}
 
 
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
@@ -79,7 +75,7 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     graph = _Graph(config)
     pairs = [*zip(config["layers"], layers, strict=True)]
     graph.nested -= {name_of(legacy) for legacy, item in pairs if is_program(item)}
-    ends = output_layers(config)
+    ends = {name for name, _ in graph.calls(config["output_layers"])}
     connected = []
     for legacy, converted in pairs:
         if not converted:
@@ -185,11 +181,12 @@ class _Graph:
         # The number of each layer's first call is the lowest that anything refers to: a
         # call is not in the file if nothing takes its output.
         self.first_call: dict[str, int] = {}
-        nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
-        for name, node in self.calls([[*nodes.values()], config["output_layers"]]):
+        calls = {n: [*self.calls(x.get("inbound_nodes"))] for n, x in layers.items()}
+        ends = self.calls(config["output_layers"])
+        for name, node in itertools.chain(*calls.values(), ends):
             self.first_call[name] = min(node, self.first_call.get(name, node))
-        # Those whose outputs each layer takes.
-        self.taken = {n: {of for of, _ in self.calls(nodes[n])} for n in nodes}
+        # Layer -> the layers whose outputs it takes.
+        self.taken = {name: {other for other, _ in calls[name]} for name in calls}
 
     def calls(self, nest: Nest) -> Iterator[tuple[str, int]]:
         """Yield `(layer, node index)` of each tensor in a nest, and in its kwargs."""

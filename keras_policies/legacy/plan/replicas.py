@@ -120,7 +120,7 @@ def _keeps_rows(cuts: Sequence[Config]) -> bool:
 
 
 def _is_by_row(layer: Config) -> bool:
-    """Return whether a layer of Keras names no batch axis and keeps no state."""
+    """Return whether a stock layer computes each row alone, and keeps no state."""
     name, config = str(layer.get("class_name")), layer.get("config") or {}
     config = config if isinstance(config, dict) else {}  # a Sequential's list
     renamed = classes.RENAMED_CLASSES.get(name, name)

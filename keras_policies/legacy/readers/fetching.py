@@ -140,12 +140,10 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
                 _copy(source, target, size)
     except LegacyModelError:
         raise
-    except (
-        Exception
-    ) as error:  # file systems raise any error, for the network or the login
-        is_missing = isinstance(error, FileNotFoundError)
+    except Exception as error:  # a file system may raise anything
         reason = f"it cannot be read: {type(error).__name__}: {error}"
-        reason = "there is no such file or folder." if is_missing else reason
+        if isinstance(error, FileNotFoundError):
+            reason = "there is no such file or folder."
         hint = "Check the address and your access to it, or download it yourself."
         raise LegacyModelError(reason, hint, code="KP107") from error
     return folder / name

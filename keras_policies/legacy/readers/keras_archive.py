@@ -135,15 +135,11 @@ def _mark_repeats(config: Config, seen: set[object]) -> None:
     wrapped = configs.settings(config).get("layer")
     inner = [wrapped] if isinstance(wrapped, dict) else configs.inner_layers(config)
     for layer in inner:
-        keys: set[object] = {str(layer.get(configs.SHARED)), _identity(layer)}
+        keys: set[object] = {str(layer.get(configs.SHARED)), configs.identity(layer)}
         if not keys & seen:
             layer.pop(configs.SHARED, None)
         seen |= keys
         _mark_repeats(layer, seen)
-
-
-def _identity(layer: Config) -> tuple[str, str]:
-    return str(layer.get("class_name")), configs.name_of(layer)
 
 
 def _tokens(archive: zipfile.ZipFile) -> dict[str, dict[int, bytes]]:
@@ -303,7 +299,7 @@ def _of_layer(
 
     A repeated layer has the weights in `first`, by class and name.
     """
-    name = _identity(layer)
+    name = configs.identity(layer)
     if configs.SHARED in layer:
         budget.work(budget.ITEM * len(first.get(name, ())))
         return first.get(name, [])

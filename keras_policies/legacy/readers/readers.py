@@ -43,8 +43,9 @@ def _kind(path: pathlib.Path) -> str:
             start = file.read(8)
     except FileNotFoundError:
         raise _missing(path) from None
-    for signature in filter(start.startswith, SIGNATURES):
-        return SIGNATURES[signature]
+    for signature, reader in SIGNATURES.items():
+        if start.startswith(signature):
+            return reader
     is_json = start.removeprefix(texts.BYTE_ORDER_MARK).lstrip().startswith(b"{")
     if start and (is_json or path.suffix.lower() in ENDINGS):
         return ARCHITECTURE

@@ -218,9 +218,7 @@ def _download(url: str, folder: pathlib.Path, weights: bool) -> None:
     patterns = [*PATTERNS, *(CHECKPOINT if weights else [])]
     try:
         cached = huggingface_hub.snapshot_download(repository, allow_patterns=patterns)
-    except (
-        Exception
-    ) as error:  # the Hub raises any error, for the network or a wrong name
+    except Exception as error:  # the Hub may raise anything
         reason = f"it cannot be downloaded: {type(error).__name__}: {error}"
         raise LegacyModelError(reason, code="KP107") from error
     shutil.copytree(cached, folder, dirs_exist_ok=True, copy_function=_link)

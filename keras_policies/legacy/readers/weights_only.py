@@ -83,12 +83,14 @@ def _meant(graph: ObjectGraph, roots: Edges) -> str | None:
     """Return the object that is most likely the model, or None if there are several."""
     if "model" in roots:
         return "model"
-    has_layers = {
-        root: any(edge.startswith(NUMBERED) for edge in graph.children[node])
+    models = [
+        root
         for root, node in {"": 0, **roots}.items()
-    }
-    models = [root for root in has_layers if has_layers[root]] or [""]
-    return models[0] if len(models) == 1 or models[0] == "" else None
+        if any(edge.startswith(NUMBERED) for edge in graph.children[node])
+    ]
+    if "" in models or not models:
+        return ""
+    return models[0] if len(models) == 1 else None
 
 
 def _of_checkpoint(prefix: pathlib.Path, root: str | None) -> Candidates:

@@ -282,6 +282,9 @@ def truncated_quotient(x: Any, y: Any) -> Any:
     if not evaluator.is_integer_dtype(dtype_of(x)):
         return ops.trunc(ops.true_divide(x, y))
     down = ops.floor_divide(x, y)
+    is_negative = ops.less(down, 0)
+    if not is_tensor(is_negative) and not np.any(is_negative):
+        return down  # a size stays symbolic
     rest = ops.subtract(x, ops.multiply(down, y))
-    is_low = ops.logical_and(ops.less(down, 0), ops.not_equal(rest, 0))
+    is_low = ops.logical_and(is_negative, ops.not_equal(rest, 0))
     return ops.add(down, ops.cast(is_low, dtype_of(down)))

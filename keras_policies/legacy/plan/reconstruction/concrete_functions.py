@@ -57,12 +57,16 @@ def vocabularies(
     traced: TracedFunctions, by_path: Mapping[str, Vocabulary]
 ) -> dict[int, Vocabulary]:
     """Return vocabularies by number of the layer; a path has names and attributes."""
-    by_number = {}
+    by_number: dict[int, Vocabulary] = {}
+    children_of: dict[int, dict[str, int]] = {}
     for path, vocabulary in by_path.items():
         number, rest = 0, path
         while rest and number in traced.layers:
-            children = by_name(traced, number) | dict(traced.layers[number].children)
-            edges = [e for e in children if e and f"{rest}/".startswith(f"{e}/")]
+            if number not in children_of:
+                attributes = dict(traced.layers[number].children)
+                children_of[number] = by_name(traced, number) | attributes
+            children = children_of[number]
+            edges = (e for e in configs.beginnings(rest) if e and e in children)
             edge = max(edges, key=len, default=rest)
             number, rest = children.get(edge, -1), rest[len(edge) :].lstrip("/")
         by_number[number] = vocabulary

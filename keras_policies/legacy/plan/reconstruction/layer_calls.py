@@ -41,9 +41,10 @@ def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
         positions = {o: o.position for o in matched.outputs if o not in added}
     else:
         tensors = _tensors(matched.inputs, value)
-        arguments = _by_class(matched, graph, tensors)
         if matched.layer.class_name == ATTENTION:
             arguments = _by_scopes(matched, graph, value)
+        else:
+            arguments = _by_class(matched, graph, tensors)
         positions = _positions(matched, graph)
     if spec.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == spec.tensors else None

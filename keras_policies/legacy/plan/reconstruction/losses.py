@@ -54,8 +54,9 @@ def _added(steps: ir.Steps, outputs: ir.Nest, loss: ir.Value) -> ir.Nest:
     added_loss = steps.add(ir.CallStep(spec, positive))
     total_loss = op("Reshape", added_loss, ir.Constant(np.zeros(0, "int32")))
     condition = op("Equal", total_loss, total_loss)
-    values = [*ir.values_in(outputs)]
-    values[:1] = [op("SelectV2", condition, first, first) for first in values[:1]]
+    values = ir.values_in(outputs)
+    if values:
+        values[0] = op("SelectV2", condition, values[0], values[0])
     left = iter(values)
     return ir.mapped(lambda _: next(left), outputs)
 

@@ -8,10 +8,11 @@ traced functions on probes of all variables and of the input:
                  mean = momentum * mean + (1 - momentum) * (that of the batch)
 """
 
+import collections
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -159,7 +160,10 @@ def _assigned(
     ]
     values = tuple(node.inputs[1] for node in nodes)
     inside = dataclasses.replace(function, outputs=values)
-    traced = dataclasses.replace(traced, functions={**traced.functions, "": inside})
+    # Without reading the other functions of the file.
+    mappings: Any = {"": inside}, traced.functions
+    functions = collections.ChainMap[str, Function](*mappings)
+    traced = dataclasses.replace(traced, functions=functions)
     results = Interpreter(traced).run(ConcreteFunction("", (), (), captures), [x])
     for node, value in zip(nodes, results, strict=True):
         (sign, stays), number = ASSIGNMENTS[node.op], captured[node.inputs[0].node]

@@ -116,8 +116,10 @@ def with_unique_names(
     layers = {key: names.take(spec.name) for key, spec in called.items()}
     new = []
     for step in steps:
-        layer = step.spec if isinstance(step, ir.CallStep) else None
-        name = layers.get(id(layer)) or names.take(step.name)
+        if isinstance(step, ir.CallStep):
+            name = layers[id(step.spec)]
+        else:
+            name = names.take(step.name)
         new.append(dataclasses.replace(step, name=name))
     return tuple(specs), tuple(new)
 

@@ -143,10 +143,10 @@ class Reconstructor(Rebuilder):
             if normalization is not None:
                 call = ir.CallStep(normalization, ir.Argument(0), name=name)
                 one = Program(
-                    (call,),
-                    ir.StepOutput(0),
-                    name,
-                    path,
+                    steps=(call,),
+                    ends=ir.StepOutput(0),
+                    name=name,
+                    path=path,
                     inputs=(concrete_functions.specs(traces[0].inputs)[0],),
                     starts=ir.Argument(0),
                     weights=program.layer_weights([call], self.traced.variables),
