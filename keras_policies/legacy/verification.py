@@ -169,11 +169,16 @@ def in_plain(
         )
     except plain_keras.PlainKerasError as error:
         has_ended = isinstance(error, plain_keras.ProcessEndedError)
-        is_recording = predicts and isinstance(error, plain_keras.CallError)
+        if has_ended:
+            code = "KP003"
+        elif predicts and isinstance(error, plain_keras.CallError):
+            code = "KP503"
+        else:
+            code = "KP504"
         raise LegacyModelError(
             f"{without_tracers(str(error))}.",
             "" if predicts and not has_ended else PLAIN,
-            code="KP003" if has_ended else "KP503" if is_recording else "KP504",
+            code=code,
         ) from error
     return outputs
 

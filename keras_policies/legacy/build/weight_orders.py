@@ -324,6 +324,6 @@ def _distinct(ways: list[Way]) -> list[Way]:
 
 
 def _different(found: list[Assignment]) -> list[Assignment]:
-    return (
-        [*{frozenset(way): way for way in found}.values()][:2] if found[1:] else found
-    )
+    if len(found) < 2:
+        return found
+    return [*{frozenset(way): way for way in found}.values()][:2]

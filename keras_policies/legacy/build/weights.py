@@ -55,9 +55,10 @@ def pair(
     Args:
         model: `keras.Model`, built.
         by_layer: the weights of the file.
-        config: that of the model, as saved with these weights; a program may have
-            given more to layers of Keras's own. None for a model made in code: anything
-            may have been frozen, and a checkpoint may have other objects beside.
+        config: the model's, from the same file, which may also have weights that a
+            program gave to stock layers; these are returned as left. None for a model
+            made in code: any part may have been frozen when the file was saved, and a
+            checkpoint may also contain other objects.
         built: layers whose weights are known.
         skips: whether weights that do not fit are left.
         some: whether the model or the file may have layers that the other has not.

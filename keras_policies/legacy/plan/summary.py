@@ -49,9 +49,9 @@ class ReconstructionSummary:
             yield (
                 "the file's own graph computes something else than the configs of "
                 "these layers, or of some of them (a call was replaced, or a class "
-                "only has the name of a Keras class), so they were rebuilt from the "
-                f"graph: {_named(self.contradicted, self.layers)}. Pass verify=False "
-                "to open them as their configs say."
+                "only shares its name with a Keras class), so they were all rebuilt "
+                f"from the graph: {_named(self.contradicted, self.layers)}. Pass "
+                "verify=False to use the configs instead."
             )
         yield (
             "They train with the recorded dropout, losses and regularizers. Random "
