@@ -22,7 +22,7 @@ TOLD = {
     "activity_simple_rnn": "the activity regularizer of 'bidirectional/simple_rnn'",
 }
 if legacy_files.IS_LOWEST_KERAS:  # it does not divide by the batch size
-    TOLD |= {"over_steps": "training configuration: the activity"}
+    TOLD |= {"over_steps": "left out: the activity regularizer of"}
 
 
 @pytest.fixture(scope="module")

@@ -75,12 +75,21 @@ def test_unnamed_policy_follows_a_global_one_that_keras_has_no_name_for(name):
 
 def test_policy_map_keeps_the_names():
     policies = keras.dtype_policies.DTypePolicyMap(
-        policy_map={"a": policy("mixed_float16", loss_scale=8), "b": policy("infer")}
+        default_policy="float32",
+        policy_map={"a": policy("mixed_float16", loss_scale=8), "b": policy("infer")},
     )
     config = config_of(policies)
     assert "keras_policies" not in json.dumps(config)
     names = {k: v["config"]["name"] for k, v in config["config"]["policy_map"].items()}
     assert names == {"a": "mixed_float16", "b": None}
+
+
+def test_saving_a_policy_map_without_a_default_leaves_its_policies_alone():
+    # Keras writes no names for such a map, so that a loader takes its global policy.
+    policies = keras.dtype_policies.DTypePolicyMap(
+        policy_map={"a": policy("mixed_float16", loss_scale=8)}
+    )
+    assert "keras_policies" not in json.dumps(config_of(policies))
     assert policies["a"] == policy("mixed_float16", loss_scale=8)
 
 
