@@ -11,6 +11,7 @@ import keras
 
 from keras_policies.source import operations
 from keras_policies.source.calls import Graph, tensors
+from keras_policies.source.functions import shared
 from keras_policies.source.layout import call, literal, sequence
 from keras_policies.source.loops import folded
 from keras_policies.source.objects import (
@@ -44,17 +45,17 @@ class Module(Objects):
 
     def __init__(self, style: Style) -> None:
         super().__init__(style)
-        # Lines that build an inner model -> the function, and the names of its models.
+        # Parameters and lines -> the function, and the names if inner models share it.
         self.functions = dict[tuple[str, ...], tuple[str, set[str]]]()
         self.operations = set[str]()  # the classes of operations that are called
         self.is_frozen = False  # whether an outer model freezes its layers
 
     def text(self, model: keras.Model, *, compile: bool = False) -> Iterator[str]:
         """Yield the lines of all functions; `build_model` is the last one."""
-        built = tuple(self._lines(model, compile=compile))
+        built = ("", *self._lines(model, compile=compile))
         functions = self.functions | {built: ("build_model", set())}
-        for lines, (function, names) in functions.items():
-            yield from ("", "", f"def {function}({'name' * (len(names) > 1)}):")
+        for (given, *lines), (function, names) in functions.items():
+            yield from ("", "", f"def {function}({given * (len(names) != 1)}):")
             for line in lines:
                 if len(names) == 1:
                     line = line.replace("name=name", f"name={min(names)}")
@@ -67,12 +68,16 @@ class Module(Objects):
         name = literal(model.name)
         lines = tuple(self._lines(model))
         own = tuple(line.replace(f"name={name}", "name=name") for line in lines)
-        taken = {"build_model", *(function for function, _ in self.functions.values())}
-        unused = unique(f"build_{self._place(model)}", taken)
-        function, names = self.functions.setdefault(own, (unused, set()))
         args = [name] * (own != lines)
+        head = "name" * len(args)
+        function, names = self._function(f"build_{self._place(model)}", (head, *own))
         names.update(args)
         return call(function, args)
+
+    def _function(self, name: str, lines: tuple[str, ...]) -> tuple[str, set[str]]:
+        """Return the function with these parameters and lines, which may be new."""
+        taken = {"build_model", *(function for function, _ in self.functions.values())}
+        return self.functions.setdefault(lines, (unique(name, taken), set()))
 
     def _lines(self, model: keras.Model, *, compile: bool = False) -> list[str]:
         """Return the lines of the function that builds a model."""
@@ -93,7 +98,17 @@ class Module(Objects):
         lines = [*body.before, *(ending if after else [f"return {made}"])]
         if self.style.full:
             return lines
-        return named(folded(lines), body.ops, body.inputs)
+
+        def write(statements: Sequence[str], given: str) -> str:
+            head, *others = named(statements, body.ops, 1, is_shared=True)
+            result = others[-1].replace("return ", "")
+            if others[-2].startswith(f"{result} = "):
+                others[-2:] = [others[-2].replace(f"{result} =", "return", 1)]
+            parameters = ", ".join(filter(None, [head.partition(" = ")[0], given]))
+            return self._function("apply_block", (parameters, *others))[0]
+
+        lines = shared(folded(lines), body.inputs or len(lines), write)
+        return named(lines, body.ops, body.inputs)
 
     def _sequential(self, model: keras.Model, value: Any) -> Body:
         layers = value["config"]["layers"]

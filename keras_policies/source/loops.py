@@ -3,13 +3,13 @@
 Until variables get names, each is a mark: a number between two NULs.
 """
 
-import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
 
 MARK = re.compile("\0(\\d+)\0")
 TARGETS = re.compile("(?:(?:\0\\d+\0|_)(?:, )?)+(?= = )")
-NAME = re.compile(r'(\bname=|\bbuild_\w+\()("[^"\\]*")')
+NAME = re.compile(r'(\bname=|\bbuild_\w+\()(f?"[^"\\]*")')
 NUMBER = re.compile(r"(?<!\d)(?:0|[1-9]\d*)(?!\d)")
 SAVED = 3  # a loop must save at least so many statements
 
@@ -51,7 +51,7 @@ def _marks(text: str) -> list[int]:
     return [int(number) for number in MARK.findall(text)]
 
 
-def _remarked(line: str, numbers: Sequence[int]) -> str:
+def remarked(line: str, numbers: Sequence[int]) -> str:
     """Return a line with its variables replaced."""
     new = iter(numbers)
     return MARK.sub(lambda _: f"\0{next(new)}\0", line)
@@ -65,41 +65,55 @@ def _skeleton(line: str) -> object:
     return NAME.sub(lambda name: name[1] + NUMBER.sub("#", name[2]), code)
 
 
+def wiring(block: Sequence[str]) -> list[int | None]:
+    """Return, for each variable that a block reads, its place among the block's own."""
+    places, found = dict[int, int](), list[int | None]()
+    for line in block:
+        found += map(places.get, uses(line))
+        for n in targets(line):
+            places.setdefault(n, len(places))
+    return found
+
+
+def reads(blocks: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
+    """Yield, for each variable that equal blocks read, the one of each block."""
+    return zip(*(chain(*map(uses, block)) for block in blocks), strict=True)
+
+
 def _with_loop(
     lines: Sequence[str], start: int, period: int, times: int
 ) -> list[str] | None:
     """Return statements with a loop, or None if blocks differ in more than names."""
     end = start + times * period
     blocks = [lines[at : at + period] for at in range(start, end, period)]
-    made = [[n for line in block for n in targets(line)] for block in blocks]
-    places = {n: (b, at) for b, block in enumerate(made) for at, n in enumerate(block)}
+    made = [[*chain(*map(targets, block))] for block in blocks]
     last = dict(zip(made[-1], made[0], strict=True))
-    read_later = {n for line in lines[end:] for n in uses(line)}
-    loop = _counted(blocks)
-    if loop is None or read_later & (places.keys() - last.keys()):
+    loop, places = _counted(blocks), wiring(blocks[0])
+    lost = {*chain(*map(uses, lines[end:]))} & ({*chain(*made)} - last.keys())
+    if loop is None or lost or any(wiring(block) != places for block in blocks):
         return None
     initial, count = dict[int, int](), 0  # before the loop; variables assigned so far
-    for offset, versions in enumerate(zip(*blocks, strict=True), 1):
-        new = targets(versions[0])
-        for used in zip(*map(uses, versions), strict=True):
-            # For each variable: how many blocks before this one, and its place there.
-            first, *others = [
-                (b - places[n][0], places[n][1]) if n in places else (None, n)
-                for b, n in enumerate(used)
-            ]
-            back, at = others[0]
-            variable = made[0][at] if back == 1 else used[0]
-            if {*others} != {others[0]} or (back != 1 and first != others[0]):
-                return None
-            if back == 1 and (
-                at < count or initial.setdefault(variable, used[0]) != used[0]
-            ):
-                return None  # it is already reassigned, or has two initial values
-            new.append(variable)
-        count += len(targets(versions[0]))
-        loop[offset] = "    " + _remarked(loop[offset], new)
+    read = zip(places, reads(blocks), strict=True)
+    for offset, line in enumerate(blocks[0], 1):
+        new = targets(line)
+        for place, (first, *others) in islice(read, len(uses(line))):
+            if place is None and {*others} != {first}:  # from the block before
+                pairs = zip(made, others, strict=False)
+                (at, *different) = {
+                    each.index(n) if n in each else -1 for each, n in pairs
+                }
+                # It must not be reassigned yet, nor have two initial values.
+                if different or at < count:
+                    return None
+                variable = made[0][at]
+                if initial.setdefault(variable, first) != first:
+                    return None
+                first = variable
+            new.append(first)
+        count += len(targets(line))
+        loop[offset] = "    " + remarked(loop[offset], new)
     before = [f"\0{n}\0 = \0{value}\0" for n, value in initial.items()]
-    rest = [_remarked(x, [last.get(n, n) for n in _marks(x)]) for x in lines[end:]]
+    rest = [remarked(x, [last.get(n, n) for n in _marks(x)]) for x in lines[end:]]
     return [*lines[:start], *before, *loop, *rest]
 
 
@@ -113,7 +127,7 @@ def _counted(blocks: Sequence[Sequence[str]]) -> list[str] | None:
         for block in blocks
     ]
     columns = [*zip(*numbers, strict=True)]
-    steps = [{b - a for a, b in itertools.pairwise(each)} for each in columns]
+    steps = [{b - a for a, b in pairwise(each)} for each in columns]
     different = {step for each in steps for step in each} - {0}
     if (
         any(len(each) > 1 for each in steps)

@@ -11,7 +11,7 @@ from keras_policies.source.objects import automatic, unique
 
 RESERVED = {
     *("keras", "layers", "ops", "np", "pathlib", "inputs", "outputs", "name", "model"),
-    *("x", "y", "i"),
+    *("x", "y", "i", "apply_block"),
 }
 LONG = 24  # characters of a variable
 
@@ -23,12 +23,14 @@ def identifier(name: str) -> str:
     return f"layer_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text
 
 
-def named(lines: Sequence[str], ops: Sequence[Any], inputs: int) -> list[str]:
+def named(
+    lines: Sequence[str], ops: Sequence[Any], inputs: int, *, is_shared: bool = False
+) -> list[str]:
     """Return statements with names for their variables, the results of `ops`.
 
     `x` is a tensor that only the next statement uses, or that one round of a loop
     passes to the next. `y` is used while that `x` is still needed. Other variables are
-    named after their layers, or in loops after the classes of the layers.
+    named after their layers, or in loops and shared functions after their classes.
     """
     made, read = dict[int, int](), defaultdict[int, set[int]](set)
     for at, line in enumerate(lines):
@@ -45,13 +47,15 @@ def named(lines: Sequence[str], ops: Sequence[Any], inputs: int) -> list[str]:
         elif read[n] == {at + 1} and at >= inputs and len(targets(line)) == 1:
             ending = lines[at + 1].startswith(("return ", "model = "))
             is_plain = f"\0{n}\0[" not in lines[at + 1] and line[0] != "_"
-            names[n] = "outputs" if ending and is_plain else "x"
+            names[n] = "outputs" if ending and is_plain and not is_shared else "x"
             if body and (other := passed.get(end)) is not None:
                 until = max(each for each in read[other] if each <= made[other])
                 names[n] = "x" if until <= at <= made[other] else "y"
         if n not in names:
-            name = automatic(type(ops[n]).__name__) if body else ops[n].name
+            name = (
+                automatic(type(ops[n]).__name__) if body or is_shared else ops[n].name
+            )
             own = unique(identifier(name), {*RESERVED, *names.values()})
-            names[n] = "inputs" if inputs == 1 > at else own
+            names[n] = unique("inputs", names.values()) if inputs == 1 > at else own
     found = [MARK.sub(lambda mark: names[int(mark[1])], line) for line in lines]
     return [line for line in found if not re.fullmatch(r"(\w+) = \1", line)]

@@ -294,13 +294,56 @@ def odd_numbers():
     return keras.Model(inputs, x, name="odd")
 
 
+def encoder_decoder():
+    inputs, mask = Input((6, 4)), Input((6,), dtype="bool", name="mask")
+
+    def block(x, name):
+        x = layers.LayerNormalization(name=f"{name}_norm")(x)
+        attention = layers.MultiHeadAttention(2, 4, name=f"{name}_attention")
+        wide = mask[:, None]
+        y = layers.Add(name=f"{name}_add")([x, attention(x, x, attention_mask=wide)])
+        x = layers.Dense(8, "gelu", name=f"{name}_in")(y)
+        x = layers.Dense(4, name=f"{name}_out")(layers.Dropout(0.1)(x))
+        return layers.Add(name=f"{name}_add_2")([x, y])
+
+    x = layers.Conv1D(4, 3, padding="same", name="middle")(block(inputs, "encoder"))
+    return keras.Model([inputs, mask], block(x, "decoder{0}"), name="net")
+
+
+def two_towers():
+    left, right, found = Input((4,)), Input((4,)), []
+    for x, name in (left, "left"), (right, "right"):
+        for i in range(3):
+            y = layers.Dense(4, name=f"{name}_{i}_dense")(x)
+            y = ops.relu(y)
+            x = layers.Add(name=f"{name}_{i}_add")([x, y])
+        x = layers.LayerNormalization(name=f"{name}_norm")(x)
+        x = ops.tanh(x) * x
+        x = layers.Dropout(0.1)(x)
+        found += [layers.Dense(1, name=f"{name}_score")(x), x]
+    return keras.Model([left, right], found, name="net")
+
+
+def two_words():
+    x = inputs = Input((4,))
+    for one, other in ("a", "b"), ("c", "d"), ("e", "f"):
+        for n in range(4):
+            name = one if n < 2 else other
+            x = layers.Dense(4, name=f"{name}_{'xy'[n % 2]}")(x)
+        x = ops.relu(layers.Dense(5, name=f"{other}_{one}")(x))
+        x = layers.Dense(ord(one) % 7 + 4, name=f"{one}_last")(x)
+        x = layers.Dense(4, name=f"{other}_last")(x)
+    return keras.Model(inputs, x, name="net")
+
+
 _MADE = [shared_layer, states, inner_model_twice, inner_model_of_dicts, masks]
 _MADE += [inner_model_of_a_list, mask_given, attention, operations, constants, names]
 _MADE += [large_constant, policies, input_kinds, no_layers, inner_sequentials, cells]
 _MADE += [model_in_a_wrapper, two_directions, training_settings, frozen_base, images]
 _MADE += [unused_input, equal_names]
 REPEATED = [transformer, residual_stages, inverted_residuals, equal_layers, skips]
-REPEATED += [inner_blocks, two_states, shared_in_loop, odd_numbers]
+REPEATED += [inner_blocks, two_states, shared_in_loop, odd_numbers, encoder_decoder]
+REPEATED += [two_towers, two_words]
 _MADE += REPEATED
 MODELS = {make.__name__: make for make in _MADE}
 

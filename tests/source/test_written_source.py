@@ -442,6 +442,61 @@ def test_inner_models_that_differ_in_their_names_alone_share_a_function():
 
 
 @once
+def test_blocks_that_do_not_follow_each_other_share_a_function():
+    keras.utils.clear_session()
+    text = keras_policies.to_source(MODELS["encoder_decoder"]())
+    assert [part.splitlines() for part in text.split("\n\n\n")[1:]] == [
+        [
+            "def apply_block(inputs, inputs_2, name):",
+            "    layer_normalization = "
+            'layers.LayerNormalization(name=f"{name}_norm")(inputs)',
+            "    x = inputs_2[:, None]",
+            '    x = layers.MultiHeadAttention(2, 4, name=f"{name}_attention")(',
+            "        layer_normalization,",
+            "        layer_normalization,",
+            "        attention_mask=x,",
+            "    )",
+            '    add = layers.Add(name=f"{name}_add")([layer_normalization, x])',
+            '    x = layers.Dense(8, activation="gelu", name=f"{name}_in")(add)',
+            "    x = layers.Dropout(0.1)(x)",
+            '    x = layers.Dense(4, name=f"{name}_out")(x)',
+            '    return layers.Add(name=f"{name}_add_2")([x, add])',
+        ],
+        [
+            "def build_model():",
+            "    input_layer = keras.Input((6, 4))",
+            '    mask = keras.Input((6,), dtype="bool", name="mask")',
+            '    x = apply_block(input_layer, mask, "encoder")',
+            '    x = layers.Conv1D(4, 3, padding="same", name="middle")(x)',
+            '    outputs = apply_block(x, mask, "decoder{0}")',
+            '    return keras.Model([input_layer, mask], outputs, name="net")',
+        ],
+    ]
+
+
+@once
+def test_a_shared_function_may_have_a_loop_and_two_results():
+    keras.utils.clear_session()
+    text = keras_policies.to_source(MODELS["two_towers"]())
+    function, main = text.split("\n\n\n")[1:]
+    assert function.splitlines()[:3] == [
+        "def apply_block(inputs, name):",
+        "    x = inputs",
+        "    for i in range(3):",
+    ]
+    assert '        y = layers.Dense(4, name=f"{name}_{i}_dense")(x)' in function
+    assert function.endswith("\n    return dropout, x")
+    assert '    dropout_1, right_score = apply_block(input_layer_1, "right")' in main
+
+
+@once
+def test_blocks_that_differ_in_two_words_share_no_function():
+    text = keras_policies.to_source(MODELS["two_words"]())
+    assert "apply_block" not in text
+    assert 'name="d_c"' in text
+
+
+@once
 def test_names_without_a_rule_are_written_out():
     text = keras_policies.to_source(MODELS["odd_numbers"]())
     assert all(f'name="a{n}"' in text for n in (1, 2, 4, 8, 16))
