@@ -122,26 +122,19 @@ def _counted(blocks: Sequence[Sequence[str]]) -> list[str] | None:
 
     Return None if the numbers in the names do not count up together.
     """
-    numbers = [
+    numbers = (
         [int(n) for line in block for name in NAME.findall(line) for n in _digits(name)]
         for block in blocks
-    ]
-    columns = [*zip(*numbers, strict=True)]
-    steps = [{b - a for a, b in pairwise(each)} for each in columns]
-    different = {step for each in steps for step in each} - {0}
-    if (
-        any(len(each) > 1 for each in steps)
-        or len(different) > 1
-        or min(different, default=1) < 0
-    ):
-        return None
-    step = max(different, default=0)
-    first = next(
-        (c[0] for c, each in zip(columns, steps, strict=True) if 0 not in each), 0
     )
+    columns = [*zip(*numbers, strict=True)]
+    counted = [column for column in columns if len({*column}) > 1]
+    steps = {b - a for column in counted for a, b in pairwise(column)}
+    if len(steps) > 1 or min(steps, default=1) < 0:
+        return None
+    step, first = max(steps, default=1), counted[0][0] if counted else 0
     texts = iter(
-        str(values[0]) if 0 in each else _index(values[0] - first)
-        for values, each in zip(columns, steps, strict=True)
+        _index(column[0] - first) if column in counted else str(column[0])
+        for column in columns
     )
 
     def name(match: re.Match[str]) -> str:
@@ -149,11 +142,9 @@ def _counted(blocks: Sequence[Sequence[str]]) -> list[str] | None:
         text = NUMBER.sub(lambda _: next(texts), escaped)
         return f"{match[1]}f{text}" if text != escaped else match[0]
 
-    bounds = [first] * (first > 0 or step > 1)
-    bounds += [first + step * len(blocks)] + [step] * (step > 1)
-    head = f"for i in range({', '.join(map(str, bounds))}):"
-    if not step:
-        head = f"for _ in range({len(blocks)}):"
+    text = repr(range(first, first + step * len(blocks), step))
+    bounds = text.replace("range(0, ", "range(") if step == 1 else text
+    head = f"for {'i' if counted else '_'} in {bounds}:"
     return [head, *(NAME.sub(name, line) for line in blocks[0])]
 
 

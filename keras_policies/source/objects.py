@@ -182,8 +182,10 @@ class Objects:
         if self.style.typed:
             needed |= {"dtype"} & config.keys()
         while True:
-            made = _config(cls, {k: v for k, v in config.items() if k in needed})
-            made = defaults if made is None else made
+            given = {k: v for k, v in config.items() if k in needed}
+            # Some `from_config`, such as that of Rescaling, need all arguments.
+            full = {k: v for k, v in defaults.items() if k in config and v is not none}
+            made = _config(cls, given) or _config(cls, full | given) or defaults
             others = {
                 k for k, v in config.items() if text(v) != text(made.get(k, none))
             }

@@ -233,6 +233,14 @@ def test_automatic_names_are_left_out_where_a_new_process_gives_them():
 
 
 @once
+def test_defaults_are_left_out_for_a_class_whose_config_must_be_complete():
+    layer = layers.Rescaling(0.5, name="half")
+    text = keras_policies.to_source(keras.Sequential([keras.Input((4,)), layer]))
+    assert '[keras.Input((4,)), layers.Rescaling(0.5, name="half")]' in text
+    assert "dtype" not in text
+
+
+@once
 def test_initializers_are_written_for_training_alone():
     dense = layers.Dense(3, kernel_initializer="zeros", kernel_regularizer="l2")
     model = keras.Sequential([keras.Input((4,)), dense])
