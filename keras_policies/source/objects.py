@@ -129,9 +129,8 @@ class Objects:
         named = (
             self.name(value["class_name"], config["name"]) if "name" in config else {}
         )
-        # Some configs have the order of the call that created the object.
-        keys = sorted(needed) if self.style.full else [k for k in config if k in needed]
-        values = {key: self._argument(key, config[key]) for key in keys}
+        # Sorted, since some configs have the order of the call that made the object.
+        values = {key: self._argument(key, config[key]) for key in sorted(needed)}
         return call(name, *arguments(cls, named | values))
 
     def name(self, kind: str, name: str) -> dict[str, str]:
