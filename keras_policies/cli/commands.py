@@ -150,7 +150,6 @@ def code(arguments: argparse.Namespace) -> int:
     with keras_internals.importing_no_tensorflow():
         text = importlib.import_module("keras_policies").to_source(
             model,
-            origin=arguments.path,
             constants=constants,
             compile=arguments.compile,
             train=arguments.train,

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import keras
 
 from keras_policies import keras_internals
+from keras_policies._common import origins
 from keras_policies._common import warnings as warn
 from keras_policies._common.types import CustomObjects, Path, PolicyLike, Source
 from keras_policies.legacy import keras_files, notices, progress
@@ -156,10 +157,11 @@ def load_model(
                 f"{filepath}: the file has no weights, so the model has new ones. "
                 'Pass weights="weights.h5", or call load_weights(model, "weights.h5").'
             )
-        return built.model
-    return keras_files.open_with_keras(
+        return origins.remember(built.model, filepath)
+    model = keras_files.open_with_keras(
         filepath, custom_objects, compile=compile, safe_mode=safe_mode
     )
+    return origins.remember(model, filepath)
 
 
 def checked_options(

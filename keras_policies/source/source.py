@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from keras_policies._common import origins
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
 from keras_policies.source import checking
@@ -40,6 +41,7 @@ def to_source(
     Args:
         model: a Functional or Sequential model that has been built.
         origin: str or path of the file that the model came from, for the docstring.
+            None: the file that `load_model` of this package opened, if it did.
         constants: str or path of an `.npz` file, which is written if the model has
             constants of more than 64 numbers. The code loads it from its own folder.
         compile: bool, whether to also write the call of `compile`.
@@ -111,7 +113,8 @@ def _check(model: keras.Model) -> None:
 
 
 def _title(model: keras.Model, origin: Path | None) -> str:
-    source = f", from {os.path.basename(os.fspath(origin))}" if origin else ""
+    file = origin or origins.file_of(model)
+    source = f", from {os.path.basename(os.path.abspath(file))}" if file else ""
     return re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")[:78]
 
 

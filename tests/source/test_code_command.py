@@ -38,6 +38,29 @@ def test_the_command_writes_the_code_and_the_weights(tmp_path, capsys):
     np.testing.assert_allclose(model.predict(x, verbose=0), wanted, atol=1e-3)
 
 
+def test_the_docstring_names_the_file_that_load_model_opened(tmp_path):
+    new = tmp_path / "new.keras"
+    for path, name in (MODEL, "model.h5"), (new, "new.keras"):
+        model = keras_policies.load_model(path, compile=False)
+        text = keras_policies.to_source(model)
+        assert text.startswith(f'"""Keras model conv_fixed, from {name}."""\n')
+        model.save(new)
+    stock = keras.models.load_model(new, compile=False)
+    assert keras_policies.to_source(stock).startswith('"""Keras model conv_fixed."""')
+    text = keras_policies.to_source(model, origin="folder/")
+    assert text.startswith('"""Keras model conv_fixed, from folder."""')
+
+
+def test_a_model_of_a_class_without_a_hash_can_be_loaded(tmp_path):
+    @keras.saving.register_keras_serializable()
+    class Unhashable(keras.Sequential):
+        def __eq__(self, other):
+            return self is other
+
+    Unhashable([keras.Input((4,)), layers.Dense(3)]).save(tmp_path / "model.keras")
+    assert len(keras_policies.load_model(tmp_path / "model.keras").layers) == 1
+
+
 def test_the_command_prints_the_code_of_a_keras_3_model(tmp_path, capsys):
     path = tmp_path / "model.keras"
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="net")
