@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
+from keras_policies.source.functions import common
 from keras_policies.source.graphs import Module
 from keras_policies.source.objects import Style, automatic
 
@@ -88,8 +89,7 @@ def _difference(old: list[Any], new: list[Any]) -> str:
     for pair in itertools.zip_longest(old, new):
         if pair[0] != pair[1]:
             texts = [str(each).replace("\0", "") for each in pair]
-            letters = enumerate(itertools.zip_longest(*texts))
-            start = max(0, next(at for at, (a, b) in letters if a != b) - 40)
+            start = max(0, len(common(texts)) - 40)
             wanted, found = (text[start : start + 100] for text in texts)
             return f"{found!r}, expected {wanted!r}"
     return ""

@@ -96,7 +96,7 @@ def _marked(variables: Sequence[int]) -> str:
     return ", ".join(f"\0{n}\0" for n in variables)
 
 
-def _common(parts: Iterable[Sequence[str]]) -> list[str]:
+def common(parts: Iterable[Sequence[str]]) -> list[str]:
     """Return what all lists begin with."""
     equal = takewhile(lambda each: len({*each}) == 1, zip(*parts, strict=False))
     return [first for first, *_ in equal]
@@ -112,9 +112,9 @@ def _renamed(blocks: Sequence[Sequence[str]]) -> tuple[list[str], Sequence[str]]
     texts = list[str]()
     for versions in zip(*names, strict=True):
         parts = [WORD.split(text) for _, text in versions]
-        head = _common(parts)
+        head = common(parts)
         ends = [part[len(head) :][::-1] for part in parts]
-        tail = _common(ends)
+        tail = common(ends)
         found = tuple("".join(end[len(tail) :][::-1]) for end in ends)
         text, all_words = versions[0][1], "".join(found)
         is_plain = text[0] != "f"

@@ -52,9 +52,8 @@ def named(
                 until = max(each for each in read[other] if each <= made[other])
                 names[n] = "x" if until <= at <= made[other] else "y"
         if n not in names:
-            name = (
-                automatic(type(ops[n]).__name__) if body or is_shared else ops[n].name
-            )
+            kind = type(ops[n]).__name__
+            name = automatic(kind) if body or is_shared else ops[n].name
             own = unique(identifier(name), {*RESERVED, *names.values()})
             names[n] = unique("inputs", names.values()) if inputs == 1 > at else own
     found = [MARK.sub(lambda mark: names[int(mark[1])], line) for line in lines]
