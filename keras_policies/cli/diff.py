@@ -63,7 +63,9 @@ class Diff:
 
 def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
     """Compare two models; `path` is the file of the first."""
-    old_layers, new_layers = _by_path(old), _by_path(new)
+    old_layers, new_layers = (
+        {place.path: place.layer for place in layers(each)} for each in (old, new)
+    )
     named = [each.keys() - {""} for each in (old_layers, new_layers)]
     if all(named) and not named[0] & named[1]:
         counts = f"{len(named[0])} in OLD, {len(named[1])} in NEW"
@@ -85,10 +87,6 @@ def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
     pairs = zip(outputs, example.outputs, strict=True)
     shares = [differences.relative_difference(*pair) for pair in pairs]
     return Diff(rows, float(np.max(shares, initial=0.0)), allowed, None)
-
-
-def _by_path(model: keras.Model) -> dict[str, keras.Layer]:
-    return {place.path: place.layer for place in layers(model)}
 
 
 def _differences(
