@@ -71,8 +71,8 @@ def _hint(reason: str) -> str | hints.Hint:
         return hints.TENSORFLOW
     if "not connected to `outputs`" in reason:
         return (
-            "Keras 3.10 to 3.13 refuse inputs that no layer uses. Install Keras 3.14 or "
-            "newer, which needs Python 3.11."
+            "Keras 3.10 to 3.13 refuse inputs that no layer uses. Install Keras 3.14 "
+            "or newer, which needs Python 3.11."
         )
     refused = next((match for item in REFUSED if (match := item.search(reason))), None)
     if refused is None:
