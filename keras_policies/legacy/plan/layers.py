@@ -26,17 +26,18 @@ from keras_policies.legacy.plan import (
     policies,
     preprocessing,
     replicas,
-    report,
     sequential,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.report import (
+    Arguments,
     Converted,
     Converting,
     Options,
     Rebuilder,
     Reconstruction,
     Report,
+    joined,
 )
 
 # Keys under which a layer's config holds the config of another layer.
@@ -66,7 +67,7 @@ def keras_model(
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     budget.runs(written)
     place = Place(options, is_root=True, rebuilder=rebuilder)
-    converted, reported = report.collected(_converted_layer(written, place))
+    converted, reported = _collected(_converted_layer(written, place))
     budget.runs(converted)
     return converted, reported
 
@@ -80,12 +81,22 @@ def traced_layer(
 ) -> tuple[Config, Report] | None:
     """Return the config of a layer inside a rebuilt one, which may have a number."""
     place = _inside(options, prefix, rebuilder, number)
-    converted, reported = report.collected(_converted_layer(written, place))
+    converted, reported = _collected(_converted_layer(written, place))
     return None if reported.is_lacking and number is not None else (converted, reported)
 
 
+def _collected(converting: Converted) -> tuple[Config, Report]:
+    """Return the config that a converter returns, and all that it yields as one."""
+    parts = [Report()]
+    while True:
+        try:
+            parts.append(next(converting))
+        except StopIteration as end:
+            return end.value, joined(parts)
+
+
 def _converted_layer(
-    written: Any, place: Place, called: report.Arguments | None = None
+    written: Any, place: Place, called: Arguments | None = None
 ) -> Converted:
     """Return the config of a layer, or of a program if its class is missing."""
     options, prefix, is_root, rebuilder, number = place
@@ -103,7 +114,7 @@ def _converted_layer(
     reported = Report()
     try:
         if not is_replaced:
-            converted, reported = report.collected(_keras_layer(written, place))
+            converted, reported = _collected(_keras_layer(written, place))
     except LimitError:
         raise
     except LegacyModelError as error:
@@ -268,7 +279,10 @@ def _program(
     if name == "Lambda":
         from keras_policies.legacy.plan import lambdas
 
-        return (yield from lambdas.program_of(config, path))
+        program = lambdas.program_of(config)
+        if program is not None:
+            yield Report(rebuilt={path: "its bytecode"})
+        return program
     if name in ("Resizing", "UpSampling2D"):
         from keras_policies.legacy.plan import layers_as_programs
 

@@ -174,16 +174,6 @@ Converting: TypeAlias = Generator[Report, None, Result]
 Converted: TypeAlias = Converting[Config]
 
 
-def collected(converting: Converting[Result]) -> tuple[Result, Report]:
-    """Return the result of a converter, and one `Report` of all that it yields."""
-    parts = [Report()]
-    while True:
-        try:
-            parts.append(next(converting))
-        except StopIteration as end:
-            return end.value, joined(parts)
-
-
 def joined(parts: Sequence[Report]) -> Report:
     """Return all `Report` in one."""
     fields = zip(*(vars(part).values() for part in parts), strict=True)

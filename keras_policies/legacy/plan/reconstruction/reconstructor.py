@@ -153,7 +153,7 @@ class Reconstructor(Rebuilder):
                     is_layer=True,
                 )
                 entry = Reconstruction(layer.class_name, layer.variables)
-                return program.converted(one, entry, self._convert_spec)
+                return self._with_layers(one, entry)
         if not any(trace.losses for trace in with_losses):
             return self._with_program(layer, name, traces)
         with attempt(LegacyModelError):
@@ -213,7 +213,13 @@ class Reconstructor(Rebuilder):
             or in_training.has_own_gradient(self.traced, trace.function),
             loses_losses=len(usable) < len(outputs) - count,
         )
-        return program.converted(built, entry, self._convert_spec)
+        return self._with_layers(built, entry)
+
+    def _with_layers(self, one: Program, entry: Reconstruction) -> Converted:
+        """Convert a program together with the layers that it calls."""
+        prefix, specs = program.prefix(one), program.layers_called(one.steps)
+        called = {n: self._convert_spec(specs[n], prefix, n) for n in specs}
+        return program.converted(one, entry, called)
 
     def _follow(self, trace: ConcreteFunction) -> ir.Followed:
         layer = self.traced.layers[self._around[-1]]
