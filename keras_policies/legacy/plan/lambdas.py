@@ -206,10 +206,7 @@ def _function(
         value, kind = value.get("config"), "function"
     if value is None or kind == "raw" or not isinstance(value, str):
         return value
-    registered = classes.registered_name(value)
-    if registered is None:
-        yield Report(missing=((value, path),))
-    return keras_function(registered or value)
+    return (yield from classes.own_function(value, path))
 
 
 def _code(

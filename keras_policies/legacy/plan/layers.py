@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from keras_policies._common import keras_names
@@ -149,7 +148,7 @@ def _keras_layer(written: Any, place: Place) -> Converted:
         if place.rebuilder is not None:
             traced = place.rebuilder.traced.layers[place.number]
             yield Report(elsewhere=traced.variables)
-        if is_op(class_name):
+        if op_layers.is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
                 yield Report(missing_ops=((op, path),))
@@ -161,12 +160,6 @@ def _keras_layer(written: Any, place: Place) -> Converted:
             return {}
         layer = _layer(class_name, name, dict(config), place.options, path)
         return (yield from layer)
-
-
-def is_op(class_name: str) -> bool:
-    """Return whether a class is an op layer: the call of a TensorFlow function."""
-    is_users = classes.registered_name(class_name) is not None
-    return class_name in op_layers.CLASSES and not is_users
 
 
 def _model(class_name: str, config: Config, place: Place, path: str) -> Converted:
@@ -184,18 +177,19 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
-    cuts: Collection[str] = ()
-    loss_only: Collection[str] = ()
+    left_out: set[str] = set()
     if is_functional:
         loss_only = graph.only_for_losses(config)
         config, cuts = replicas.on_whole_batch(config)
-        yield Report(rebuilt={f"{below}{name}": "parts of the batch" for name in cuts})
-        yield Report(loss_only=tuple(f"{below}{name}" for name in loss_only))
+        left_out = loss_only | cuts
+        yield Report(
+            rebuilt={f"{below}{name}": "parts of the batch" for name in cuts},
+            loss_only=tuple(f"{below}{name}" for name in loss_only),
+        )
     called_with = graph.arguments(config)
     items = zip(config["layers"], numbers, called_with, strict=True)
     for layer, child, called in items:
-        child_name = configs.name_of(layer) if loss_only or cuts else None
-        if child_name in cuts or child_name in loss_only:
+        if left_out and configs.name_of(layer) in left_out:
             layers.append({})
         else:
             inside = _inside(options, below, rebuilder, child)
@@ -359,7 +353,7 @@ def _argument(
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
         name = str(value["class_name"])
         if name == "function" and value.get("module") == "builtins":
-            return (yield from arguments.own_function(str(value["config"]), path))
+            return (yield from classes.own_function(str(value["config"]), path))
         is_class = name != "function" and not name.startswith("__")  # as "__lambda__"
         if is_class and not classes.is_registered(value):
             yield Report(missing=((name, path),))
