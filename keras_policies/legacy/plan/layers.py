@@ -26,6 +26,7 @@ from keras_policies.legacy.plan import (
     preprocessing,
     replicas,
     sequential,
+    traced_models,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.report import (
@@ -171,8 +172,10 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
     numbers: list[int | None] = [None] * len(config["layers"])
     called_on: sequential.Shapes = []
     if rebuilder is not None:
-        named = [*rebuilder.inner(number, config["layers"])]
-        numbers, called_on = [n for _, n in named], rebuilder.called_on(number)
+        traced = rebuilder.traced
+        named = [*traced_models.numbered(traced, number, config["layers"])]
+        numbers = [child for _, child in named]
+        called_on = traced_models.called_on(traced, number)
         config = {**config, "layers": [layer for layer, _ in named]}
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
