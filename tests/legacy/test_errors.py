@@ -23,6 +23,7 @@ from keras_policies import (
     load_model,
     load_weights,
 )
+from keras_policies.legacy.build import explanations
 from keras_policies.legacy.guards import guarded_hdf5
 from keras_policies.legacy.readers.checkpoint import protos
 
@@ -770,3 +771,9 @@ def test_a_name_that_is_no_text_is_refused(tmp_path):
 
     with pytest.raises(LegacyModelError, match="lone surrogate"):
         inspect_model(edited_h5(tmp_path, edit))
+
+
+def test_an_input_that_no_layer_uses_needs_another_keras():
+    stock = ValueError("`inputs` not connected to `outputs`")  # Keras 3.10 to 3.13
+    error = explanations.explained("it could not be built", stock)
+    assert "Install Keras 3.14 or newer" in str(error)
