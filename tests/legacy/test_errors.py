@@ -491,6 +491,19 @@ def test_a_part_of_a_model_names_the_path_that_was_meant(tmp_path, path, meant):
         convert_model(path, tmp_path / "new.keras")
 
 
+@pytest.mark.parametrize("name", [".index", ".data-00000-of-00001"])
+def test_a_file_that_is_only_an_ending_is_no_part_of_a_checkpoint(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"text")
+    for call in load_model, inspect_model:
+        with pytest.raises(LegacyModelError, match=rf"{name}: no model: it begins"):
+            call(path)
+    with pytest.raises(LegacyModelError, match=rf"{name}: not an HDF5 file"):
+        load_weights(small(), path)
+    with pytest.raises(LegacyModelError, match=r"a folder without saved_model\.pb"):
+        load_model(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights"])
 def test_a_layer_too_many_is_named_whatever_the_layers_are_called(name):
     inputs = keras.Input((4,))
