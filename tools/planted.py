@@ -134,7 +134,7 @@ FAULTS = (
     ),
     Fault(
         "a bound of the interpreter",
-        "legacy/programs/reference.py",
+        "legacy/plan/reconstruction/reference.py",
         "np.all((indices >= 0) & (indices < np.array(lengths)))",
         "np.all((indices >= 0) & (indices <= np.array(lengths)))",
         "legacy/test_checking.py legacy/test_lost_faults.py",
@@ -219,7 +219,7 @@ FAULTS = (
     ),
     Fault(
         "the rate of a dropout turned round",
-        "legacy/programs/idioms.py",
+        "legacy/plan/reconstruction/idioms.py",
         "return round(1 - keep, 6) if is_scaled",
         "return round(keep, 6) if is_scaled",
         "legacy/test_lost_training.py",

@@ -32,10 +32,13 @@ from keras_policies.legacy.build import (
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan import plan
-from keras_policies.legacy.plan.reconstruction import concrete_functions
+from keras_policies.legacy.plan.reconstruction import (
+    concrete_functions,
+    idioms,
+    reference,
+)
 from keras_policies.legacy.plan.reconstruction.ir import Constant
-from keras_policies.legacy.programs import idioms, reference
-from keras_policies.legacy.programs.reference import Interpreter
+from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 from keras_policies.legacy.readers import readers
 
 RELEASES = [
@@ -314,7 +317,7 @@ def test_what_is_no_longer_held_is_given_back():
 
 
 def test_an_op_without_a_counterpart_is_named(folder, monkeypatch):
-    monkeypatch.setattr(Interpreter, "_node", refuse)
+    monkeypatch.setattr(Interpreter, "op", refuse)
     path = folder / NEWEST / "gated" / "model"
     assert "its own graph: the op 'Odd' has no counterpart" in opened(path)
 
@@ -371,7 +374,7 @@ def test_convert_says_how_it_was_checked(folder, tmp_path, capsys):
 
 
 def test_an_unexpected_error_of_the_graph_is_no_error_of_the_model(folder, monkeypatch):
-    monkeypatch.setattr(Interpreter, "_node", lambda *args: {}["missing"])
+    monkeypatch.setattr(Interpreter, "op", lambda *args: {}["missing"])
     path = folder / NEWEST / "gated" / "model"
     assert "its own graph: KeyError: 'missing'" in opened(path)
 

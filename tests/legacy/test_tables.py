@@ -19,7 +19,7 @@ from keras_policies.legacy import loading
 from keras_policies.legacy.base.traced_functions import Table
 from keras_policies.legacy.build import checking
 from keras_policies.legacy.plan.reconstruction import concrete_functions
-from keras_policies.legacy.programs.reference import Interpreter
+from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
 

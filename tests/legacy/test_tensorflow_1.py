@@ -14,7 +14,7 @@ from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy import loading
 from keras_policies.legacy.plan.reconstruction import concrete_functions
-from keras_policies.legacy.programs.reference import Interpreter
+from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
 

@@ -23,13 +23,9 @@ MAY_IMPORT = {
     "values": {"values", *SHARED},
     "ops": {"ops", "values", *SHARED},
     "bytecode": {"bytecode", "ops", "values", *SHARED},
-    "programs": {"programs", "ops", "values", "texts", *SHARED},
     "texts": {"texts", *SHARED},
-    "plan": {"plan", "programs", "bytecode", "ops", "values", *SHARED},
-    "build": {
-        *("build", "plan", "programs", "bytecode", "ops", "values", "texts"),
-        *SHARED,
-    },
+    "plan": {"plan", "bytecode", "ops", "values", "texts", *SHARED},
+    "build": {"build", "plan", "bytecode", "ops", "values", "texts", *SHARED},
 }
 WITHOUT_KERAS = "base", "readers", "texts"
 KERAS = "keras.", "keras_policies._common.lazy_keras."
@@ -160,7 +156,7 @@ from keras_policies.legacy import inspection
 inspection.inspect_model(sys.stdin.read())
 print(*(name for name in sys.modules if name.startswith("keras_policies.legacy.")))
 """
-FOR_LOST_CODE = "build", "bytecode", "ops", "plan.reconstruction", "programs", "values"
+FOR_LOST_CODE = "build", "bytecode", "ops", "plan.reconstruction", "values"
 
 
 @pytest.mark.parametrize("file", ["model.h5", "saved_model"])

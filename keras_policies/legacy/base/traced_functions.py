@@ -99,6 +99,20 @@ def branch(node: Node, value: Array) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
+class VariableRef:
+    """A variable, or what is read from it, as a value in a function."""
+
+    variable: int  # its number in `TracedFunctions`
+
+
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    """A lookup table, or another object that is not a tensor, as such a value."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Function:
     """A function of the graph's library."""
 

@@ -23,7 +23,7 @@ from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.plan import classes, op_layers
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import concrete_functions
-from keras_policies.legacy.programs.reference import NotInterpretedError
+from keras_policies.legacy.plan.reconstruction.reference import NotInterpretedError
 from keras_policies.legacy.texts.inputs import TextInputs
 
 

@@ -38,9 +38,12 @@ from keras_policies.legacy.plan.reconstruction import (
     in_training,
     ir,
     program,
+    reference,
 )
-from keras_policies.legacy.programs import reference
-from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
+from keras_policies.legacy.plan.reconstruction.reference import (
+    Interpreter,
+    NotInterpretedError,
+)
 from keras_policies.legacy.texts.inputs import TextInputs
 
 ROUNDINGS = 4  # times the observed effect of rounding is allowed

@@ -11,7 +11,7 @@ import keras
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import keras_object
-from keras_policies.legacy.build.makers import Maker
+from keras_policies.legacy.build.makers import Make
 
 OF_WRAPPER = "name", "dtype", "activity_regularizer"
 KINDS = "Conv1D", "Conv2D", "Conv3D"
@@ -47,13 +47,13 @@ def _made(
     return layer
 
 
-def maker(config: Config, extra_axes: Axes) -> Maker | None:
+def maker(config: Config, extra_axes: Axes) -> Make | None:
     """Return the maker of a convolution by its config, or None for other layers."""
     name = config.get("class_name")
     if config.get("module") != "keras.layers" or name not in KINDS:
         return None
     cls = getattr(keras.layers, str(name))
-    return Maker(cls, functools.partial(_made, cls, id(config), extra_axes))
+    return functools.partial(_made, cls, id(config), extra_axes)
 
 
 def with_wrappers(value: Any, extra_axes: Axes) -> Any:

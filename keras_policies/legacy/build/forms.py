@@ -27,7 +27,7 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.build.makers import Maker, one_or_all
+from keras_policies.legacy.build.makers import Make, one_or_all
 from keras_policies.legacy.ops.nn_convolutions import averaged
 from keras_policies.legacy.values.sums import added, is_added_alike
 
@@ -72,7 +72,7 @@ class Found:
         }
 
 
-def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
+def maker(config: Config, stock: Make | None, found: Found) -> Make | None:
     """Return the maker of a layer that may need a form, by its config, else None.
 
     `stock` is another maker of the layer, if any.
@@ -87,7 +87,7 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
     is_in_graph = "inbound_nodes" in config and cls.__name__ in CLASSES
 
     def make(settings: Config) -> keras.Operation:
-        made = (stock or cls).from_config(settings)
+        made = (stock or cls.from_config)(settings)
         layer = _layer(made)
         if is_in_graph:
             return _Call(made, found.backends)
@@ -104,7 +104,7 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
         layer.compute_output_spec = compute_output_spec
         return made
 
-    return Maker(cls, make)
+    return make
 
 
 class _Call(keras_internals.LayerCall):

@@ -1,23 +1,21 @@
-"""Stand-ins for classes, from which Keras makes layers by their configs."""
+"""Functions in place of classes, with which Keras makes layers by their configs."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
 
+# Returns the layer of a config or, in a graph, a `LayerCall`.
+Make: TypeAlias = Callable[[Config], Any]
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Maker:
-    """Makes the objects of a class in its place."""
+    """Stands for a class; Keras calls its `from_config`."""
 
-    cls: type[Any]
-    make: Callable[[Config], Any]  # returns the layer or, in a graph, a `LayerCall`
-
-    def from_config(self, config: Config) -> Any:
-        """Return the object; Keras calls this."""
-        return self.make(config)
+    from_config: Make
 
 
 def subclass(cls: type[Any], make: Callable[..., Any]) -> type[Any]:

@@ -33,7 +33,7 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.build.makers import Call, Maker
+from keras_policies.legacy.build.makers import Call, Make
 
 Release = tuple[int, int]
 OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed
@@ -74,7 +74,7 @@ def release(written_by: str) -> Release:
     return (2, 0) if is_standalone else (major, minor)
 
 
-def maker(config: Config, written_in: Release) -> Maker | None:
+def maker(config: Config, written_in: Release) -> Make | None:
     """Return the maker of a layer by its config, or None if it needs none."""
     if config.get("module") != "keras.layers":
         return None
@@ -107,7 +107,7 @@ def maker(config: Config, written_in: Release) -> Maker | None:
         is_called = needs_call and is_in_graph
         return Call(stock, functools.partial(_call, stock)) if is_called else stock
 
-    return Maker(cls, make)
+    return make
 
 
 def _call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:

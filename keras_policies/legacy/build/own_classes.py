@@ -17,7 +17,7 @@ from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.build import explanations, extra_axes, forms, masks, programs
-from keras_policies.legacy.build.makers import Maker
+from keras_policies.legacy.build.makers import Make, Maker
 from keras_policies.policies.global_policy import policy_scope
 
 
@@ -98,19 +98,19 @@ def with_makers(
         cut = texts.maker(value, is_root=is_root) if texts else None
         of_model = (policy,) if is_root else ()
         own = _own_maker(value, cut, *of_model)
-        maker = programs.maker(value, built) or own or cut or stock
-        if maker is None:
+        make = programs.maker(value, built) or own or cut or stock
+        if make is None:
             return inner
-        name = f"<{maker.cls.__name__} {len(makers)}>"
-        makers[name] = maker
+        name = f"<{value['class_name']} {len(makers)}>"
+        makers[name] = Maker(make)
         return {**inner, "registered_name": name}
 
     return replaced(config), makers
 
 
 def _own_maker(
-    config: Mapping[str, Any], cut: Maker | None, *of_model: PolicyLike | None
-) -> Maker | None:
+    config: Mapping[str, Any], cut: Make | None, *of_model: PolicyLike | None
+) -> Make | None:
     """Return the maker of an object of a user-defined class, or None for others.
 
     `cut` makes a model without text layers. `of_model` is the policy of the model.
@@ -131,7 +131,7 @@ def _own_maker(
     def make(config: Config) -> Any:
         with located(layer=layer), scope(policy):
             try:
-                instance = (cut or cls).from_config(config)
+                instance = (cut or cls.from_config)(config)
             except TypeError as error:
                 raise _refusal(cls.__name__, config, error) from error
             if written is not None and instance.name != written:
@@ -140,4 +140,4 @@ def _own_maker(
             _build_under(instance, policy)
         return instance
 
-    return Maker(cls, make)
+    return make

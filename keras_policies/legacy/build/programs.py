@@ -18,7 +18,7 @@ from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
 from keras_policies.legacy.build.calls import OpCall, as_output
-from keras_policies.legacy.build.makers import Call, Maker, one_or_all
+from keras_policies.legacy.build.makers import Call, Make, one_or_all
 from keras_policies.legacy.build.text_cuts import TextCuts, is_cut
 from keras_policies.legacy.bytecode.program import Run
 from keras_policies.legacy.plan import graph
@@ -39,7 +39,7 @@ class BuiltLayers:
     texts: TextCuts | None = None  # if layers of texts are cut off
 
 
-def maker(config: Config, built: BuiltLayers) -> Maker | None:
+def maker(config: Config, built: BuiltLayers) -> Make | None:
     """Return the maker of a program, which notes its layers; None for other configs."""
 
     def make(config: Config) -> keras.Operation:
@@ -48,19 +48,18 @@ def maker(config: Config, built: BuiltLayers) -> Maker | None:
             layer = _LayerRun(program, config["layers"], built).layer()
         return _call(program, layer) if config["is_called"] else layer
 
-    return Maker(keras.Model, make) if is_program(config) else None
+    return make if is_program(config) else None
 
 
 def _call(program: Program, layer: keras.Operation) -> Call:
     """Return what calls the layer of a program as the original layer was called."""
     ops: dict[str, OpCall] = {}  # by their names; all calls of the layer share them
 
-    def made(name: str, op: str, tensor: list[Tensor], **constants: Any) -> Tensor:
+    def made(name: str, op: str, *inputs: Any) -> Tensor:
         """Return an argument that an op creates."""
         if name not in ops:
             ops[name] = OpCall(f"{layer.name}_{name}", program.path, op, {"op": op})
-        ops[name].constants = constants
-        return ops[name](tensor)
+        return ops[name]([*inputs])
 
     def call(*args: Any, **kwargs: Any) -> Any:
         named = [name for name in program.arguments if name in kwargs]
@@ -69,11 +68,10 @@ def _call(program: Program, layer: keras.Operation) -> Call:
         for name in [*named, *others]:
             values = [x for x in keras.tree.flatten(kwargs[name]) if is_tensor(x)]
             if not values and name in named and kwargs[name] is not None:
-                constants = {"0": kwargs[name]}
-                values = [made(name, "_Constant", tensors[:1], **constants)]
+                values = [made(name, "_Constant", kwargs[name], *tensors[:1])]
             tensors += values
         if len(tensors) == len(program.inputs) - 1:
-            tensors.append(made("mask", "_Mask", tensors[:1]))
+            tensors.append(made("mask", "_Mask", *tensors[:1]))
         return layer(one_or_all(tensors))
 
     return Call(layer, call)
@@ -143,13 +141,9 @@ class _LayerRun(Run):
         return keras.tree.flatten(output) if is_nest else [output]
 
     def _op(self, step: ir.OpStep) -> Any:
-        inputs = [*map(self.value, step.inputs)]
-        pairs = [*zip(step.inputs, inputs, strict=True)]
-        fixed = (i for i, (x, _) in enumerate(pairs) if isinstance(x, ir.Constant))
-        constants = {str(i): inputs[i] for i in fixed}
-        tensors = [value for x, value in pairs if not isinstance(x, ir.Constant)]
         node = {"op": step.op, "attr": dict(step.attributes)}
-        return OpCall(step.name, self.program.path, step.op, node, constants)(tensors)
+        call = OpCall(step.name, self.program.path, step.op, node)
+        return call([*map(self.value, step.inputs)])
 
     def _call(self, step: ir.CallStep) -> Any:
         spec: ir.LayerSpec = step.spec

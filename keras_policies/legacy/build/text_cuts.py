@@ -21,7 +21,7 @@ from keras_policies.legacy.base.configs import is_program, keras_object, layer_n
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.build import makers
 from keras_policies.legacy.build.calls import SequenceWithCalls
-from keras_policies.legacy.build.makers import Maker
+from keras_policies.legacy.build.makers import Make, Maker
 from keras_policies.legacy.texts.arguments import ARGUMENTS
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.texts.layers import Shape, TextLayer
@@ -69,12 +69,12 @@ class TextCuts:
         self.inputs: TextInputs | None = None
         self._reads: list[_Read] = []
 
-    def maker(self, config: Config, *, is_root: bool) -> Maker | None:
+    def maker(self, config: Config, *, is_root: bool) -> Make | None:
         """Return the maker of a text layer in a graph, or of a model with texts."""
         inner = config.get("config")
         if _is_text_layer(config):
-            reader = Maker(keras.Layer, lambda _: self.layer(config))
-            return reader if "inbound_nodes" in config else None
+            is_in_graph = "inbound_nodes" in config
+            return (lambda _: self.layer(config)) if is_in_graph else None
         if is_program(config) or not isinstance(inner, dict):
             return None
         own, is_graph = config.get("registered_name"), "input_layers" in inner
@@ -87,7 +87,7 @@ class TextCuts:
         if not (isinstance(cls, type) and issubclass(cls, bases)):
             return None
         make = self._functional if is_graph else self._sequential
-        return Maker(keras.Model, lambda settings: make(settings, cls, is_root))
+        return lambda settings: make(settings, cls, is_root)
 
     def layer(self, config: Config) -> Any:
         """Return the layer of a config, or the stand-in for a text layer."""
@@ -227,7 +227,7 @@ class TextCuts:
         if not is_part and not others:
             kept.append(keras_object("keras.layers", "Identity", identity))
         kept += others
-        part = Maker(keras.Model, lambda _: reader.part)
+        part = Maker(lambda _: reader.part)
         with keras_internals.custom_object_scope({PART: part}):
             model = cls.from_config({**config, "layers": kept})
         feed = Feed(0, layer, model.inputs[0])

@@ -30,6 +30,12 @@ def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
     return function.call((), raw.arguments(_inputs(tensors, constants)) | settings)
 
 
+def outputs(op: str, attributes: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+    """Return the outputs of a node of a traced function."""
+    result = call({"op": op, "attr": attributes}, inputs, {})
+    return [*result] if isinstance(result, tuple | list) else [result]
+
+
 def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
     """Return tensors and constants in the order of the node's inputs."""
     values = {int(position): value for position, value in constants.items()}

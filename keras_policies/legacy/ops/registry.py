@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from keras_policies._common.lazy_keras import keras, keras_internals
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import complex_pairs, converters
 from keras_policies.legacy.values import examples, formulas
@@ -244,17 +245,16 @@ def _function(
 
 def _is_random(x: Any) -> bool:
     """Return whether an operand is computed from random numbers and sizes alone."""
-    is_random, seen, waiting = False, set(), [x] if is_tensor(x) else []
-    while waiting:
-        tensor = waiting.pop()
-        if id(tensor) in seen:
-            continue
-        seen.add(id(tensor))
+
+    def inputs(tensor: Any) -> Sequence[Any]:
+        is_full = type(keras_internals.maker_of(tensor)).__name__ in examples.FILLS
+        return () if is_full else keras_internals.inputs_of(tensor)  # only the shape
+
+    is_random = False
+    for tensor in walks.reachable([x] if is_tensor(x) else [], inputs):
+        budget.work(budget.ITEM)
         maker = keras_internals.maker_of(tensor)
         if isinstance(maker, keras.layers.InputLayer):
             return False
         is_random |= isinstance(maker, keras.layers.GaussianNoise)
-        if type(maker).__name__ not in examples.FILLS:  # only the shape matters to them
-            waiting += keras_internals.inputs_of(tensor)
-    budget.work(budget.ITEM * len(seen))
     return is_random

@@ -2,6 +2,8 @@
 
 The modules, in the order in which a layer goes through them:
 
+    reference                     evaluates the nodes of a function on arrays (idioms,
+                                  own_ops); `tracing` is its other mode
     concrete_functions            finds the layer, and the function to follow
     tracing                       follows its nodes, to steps (`ir`): calls of layers
                                   (matched_calls, layer_calls), loops (recurrent,

@@ -8,7 +8,7 @@ Source: keras/layers/rnn/gru_lstm_utils.py of Keras 2.15, `canonical_to_params`.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,8 +29,8 @@ MODES = {
 }
 
 
-def results(call: Loop) -> Mapping[str, ir.Value] | None:
-    """Add the layer that an op is, and return its outputs by name, or None."""
+def results(call: Loop) -> list[ir.Value] | None:
+    """Add the layer that an op is, and return its outputs, or None."""
     node, steps = call.node, call.steps
     mode = MODES.get(str(node.attributes.get("rnn_mode", "lstm")))
     options = {key: node.attributes.get(key, value) for key, value in SETTINGS.items()}
@@ -57,10 +57,10 @@ def results(call: Loop) -> Mapping[str, ir.Value] | None:
     initial_states = () if all(call.is_zero(state) for state in states) else states
     inputs = origin.batch_major, *weights.values(), *initial_states
     layer = steps.add(ir.OpStep(node.name, recurrent.OP, attributes, inputs))
-    ends = {"output": recurrent.swapped(f"{node.name}/rows", layer, steps)}
+    ends: list[ir.Value] = [recurrent.swapped(f"{node.name}/rows", layer, steps)]
     for n, name in enumerate(("output_h", "output_c")[:count], 1):
         state = ir.StepOutput(layer.step, n), ir.Constant(np.int32(0))
-        ends[name] = steps.op(f"{node.name}/{name}", "ExpandDims", *state)
+        ends.append(steps.op(f"{node.name}/{name}", "ExpandDims", *state))
     return ends
 
 

@@ -27,9 +27,8 @@ from keras_policies.legacy.base.traced_functions import (
     branches,
 )
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
-from keras_policies.legacy.programs import idioms
-from keras_policies.legacy.programs.idioms import DRAWS, DROPOUT
+from keras_policies.legacy.plan.reconstruction import concrete_functions, idioms, ir
+from keras_policies.legacy.plan.reconstruction.idioms import DRAWS, DROPOUT
 
 # Layers that do nothing in inference, as in tf.keras.
 RANDOM = {

@@ -13,24 +13,12 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.programs import Argument as Argument
 from keras_policies.legacy.base.programs import StepOutput as StepOutput
+from keras_policies.legacy.base.traced_functions import Resource as Resource
 from keras_policies.legacy.base.traced_functions import TensorSpec
+from keras_policies.legacy.base.traced_functions import VariableRef as VariableRef
 from keras_policies.legacy.base.weights import Array
 
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
-
-
-@dataclasses.dataclass(frozen=True)
-class VariableRef:
-    """A variable, or what is read from it."""
-
-    variable: int  # its number in `TracedFunctions`
-
-
-@dataclasses.dataclass(frozen=True)
-class Resource:
-    """A lookup table, or another object that is not a tensor."""
-
-    number: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,11 +27,12 @@ OF_BOOLS = {
     *("Any", "All", "Equal", "Greater", "GreaterEqual", "Less", "LessEqual"),
     *("LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual"),
 }
-Call = tuple[ir.CallStep, dict[Output, int]]
 ValueOf = Callable[[Output], ir.Value]
 
 
-def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
+def call(
+    matched: MatchedCall, graph: Subgraph, value: ValueOf
+) -> tuple[ir.CallStep, dict[Output, int]] | None:
     """Return the call, and the position of each output in its results, or None."""
     spec, layer, added = matched.spec, matched.layer, losses(matched, graph)
     if _is_one_node(matched, graph):

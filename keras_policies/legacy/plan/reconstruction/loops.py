@@ -21,8 +21,8 @@ from keras_policies.legacy.base.traced_functions import Node
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.reconstruction.idioms import DROPOUT
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop, first
-from keras_policies.legacy.programs.idioms import DROPOUT
 
 # Ops whose operands are aligned at their last axes.
 ALIGNED = (
@@ -35,30 +35,8 @@ ALIGNED = (
 ALONG_AXES = "All Any ArgMax ArgMin ConcatV2 Cumsum ExpandDims Max Mean Min Prod Sum"
 ZERO, ONE = ir.Constant(np.int32(0)), ir.Constant(np.int32(1))
 Values: TypeAlias = list[ir.Value]
-Call: TypeAlias = tuple[Values, Mapping[str, Any]]  # inputs, and attributes that change
+NewInputs: TypeAlias = tuple[Values, Mapping[str, Any]]  # and attributes that change
 Follow: TypeAlias = Callable[[str, Sequence[ir.Value]], Values]
-
-
-def unrolled(
-    node: Node, values: list[ir.Value], follow: Follow
-) -> list[ir.Value] | None:
-    """Return the results of a loop, after following its rounds one after another.
-
-    None if the number of its rounds depends on the data.
-    """
-    condition, body = (str(node.attributes.get(name)) for name in ("cond", "body"))
-    for _ in range(limits.LOOP_ROUNDS + 1):
-        (condition_output,) = follow(condition, values)
-        goes_on = ir.constant(condition_output)
-        if goes_on is None:
-            return None
-        if not np.all(goes_on):
-            return values
-        values = follow(body, values)
-    raise LegacyModelError(
-        f"the loop {node.name!r} has more than {limits.LOOP_ROUNDS} rounds, too many "
-        "to be unrolled."
-    )
 
 
 def list_result(
@@ -196,7 +174,7 @@ def _next(axes: Any) -> Any:
     return np.where(np.less(axes, 0), axes, np.add(axes, 1)).astype("int32")
 
 
-def _aligned(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+def _aligned(node: Node, inputs: Values, steps: ir.Steps) -> NewInputs:
     """Give each operand as many axes after the first as the result has."""
     taken: Values = []
     for value in inputs:
@@ -213,7 +191,7 @@ def _aligned(node: Node, inputs: Values, steps: ir.Steps) -> Call:
 def _last(change: Callable[[Any], Any]) -> "Rule":
     """Return the rule of an op whose last input is about axes."""
 
-    def rule(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+    def rule(node: Node, inputs: Values, steps: ir.Steps) -> NewInputs:
         *tensors, last = inputs
         changed = np.asarray(change(ir.constant(last)), "int32")
         return [*map(_tensor, tensors), ir.Constant(changed)], {}
@@ -221,12 +199,12 @@ def _last(change: Callable[[Any], Any]) -> "Rule":
     return rule
 
 
-def _reshaped(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+def _reshaped(node: Node, inputs: Values, steps: ir.Steps) -> NewInputs:
     (value, *_), shape = inputs, np.array([-1, *(node.shape or ())], "int32")
     return [_tensor(value), ir.Constant(shape)], {}
 
 
-def _sliced(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+def _sliced(node: Node, inputs: Values, steps: ir.Steps) -> NewInputs:
     value, *bounds = inputs
     arrays = [ir.items(each) for each in bounds]
     if None in arrays:
@@ -238,7 +216,7 @@ def _sliced(node: Node, inputs: Values, steps: ir.Steps) -> Call:
     return [_tensor(value), *new], {**masks, **whole}
 
 
-def _gathered(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+def _gathered(node: Node, inputs: Values, steps: ir.Steps) -> NewInputs:
     values, at, axis = inputs
     both = int(isinstance(at, ir.Mapped))
     if node.attributes.get("batch_dims"):
@@ -249,12 +227,12 @@ def _gathered(node: Node, inputs: Values, steps: ir.Steps) -> Call:
     return [_tensor(values), _tensor(at) if both else at, axes], {"batch_dims": both}
 
 
-def _dropped(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+def _dropped(node: Node, inputs: Values, steps: ir.Steps) -> NewInputs:
     shape = node.attributes["noise_shape"]
     return [_tensor(inputs[0])], {"noise_shape": shape and (None, *shape)}
 
 
-Rule: TypeAlias = Callable[[Node, Values, ir.Steps], Call]
+Rule: TypeAlias = Callable[[Node, Values, ir.Steps], NewInputs]
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(ALIGNED.split(), _aligned),
     **dict.fromkeys(ALONG_AXES.split(), _last(_next)),

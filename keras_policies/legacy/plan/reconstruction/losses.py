@@ -24,8 +24,8 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing
-from keras_policies.legacy.programs.reference import Interpreter
 
 SEED = 0
 PROBES = 8, 5, 7, 6  # their longest axes: a sum grows with them, a mean does not

@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.configs import LOOKUPS
-from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     PASSING,
@@ -62,11 +61,6 @@ class Subgraph:
 
 def reachable(function: Function, arguments: Sequence[ir.Value]) -> Subgraph:
     """Return the nodes that a call of a function with these arguments needs."""
-    if len(arguments) != len(function.arguments):
-        raise LegacyModelError(
-            f"corrupt: {function.name} takes {len(function.arguments)} arguments, it "
-            f"is called with {len(arguments)}."
-        )
     nodes = walks.needed_nodes(function, function.outputs)
     named = zip(function.arguments, arguments, strict=True)
     reads = ((name, v) for name, v in named if isinstance(v, ir.VariableRef))

@@ -28,7 +28,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
-from keras_policies.legacy.programs.reference import Interpreter
+from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 
 SEED = 0
 EXAMPLES = 6  # of the probe, and its sizes that the file does not know

@@ -204,8 +204,6 @@ class Reconstructor(Rebuilder):
                 code="KP307",
             )
         specs = concrete_functions.specs(trace.inputs)
-        arguments = [ir.Argument(i) for i in range(len(specs))]
-        captured = [self._captured(number) for number in trace.captures]
         tracing = Tracing(
             traced=self.traced,
             layers=self._layers,
@@ -215,7 +213,11 @@ class Reconstructor(Rebuilder):
             tables=self._tables,
             frozen=self._frozen,
         )
-        outputs = tracing.follow(trace.function, [*arguments, *captured])
+        arguments = [ir.Argument(i) for i in range(len(specs))]
+        captured = map(tracing.captured, trace.captures)
+        outputs: list[ir.Value] = tracing.follow(
+            trace.function, [*arguments, *captured]
+        )
         if shared := self._shared(tracing.steps):
             self._opened |= shared
             return self._follow(trace)
@@ -243,13 +245,6 @@ class Reconstructor(Rebuilder):
             if any(count[variable] > 1 for variable in layers[n].trainable)
             and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
         }
-
-    def _captured(self, number: int) -> ir.Value:
-        if number in self.traced.variables:
-            return ir.VariableRef(number)
-        if number in self.traced.constants:
-            return ir.Constant(self.traced.constants[number]())
-        return ir.Resource(number)
 
     def _inner_spec(self, number: int) -> ir.LayerSpec | None:
         """Return the layer that a traced layer becomes inside a rebuilt one."""

@@ -28,7 +28,7 @@ from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def
 from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
 from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Products
-from keras_policies.legacy.programs.reference import Interpreter
+from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 
 SWAP = [1, 0, 2]  # the axes of batch and time
 TIME = [0]  # the axis, once it is the first
@@ -87,8 +87,7 @@ class Loop:
             inputs = [self.array(item, arrays, depth - 1) for item in step.inputs]
             if step.op == "Cast" and inputs[0].dtype.kind == "f":
                 return inputs[0]  # the body also computes in float32
-            result = node_def.call({"op": step.op, "attr": step.attributes}, inputs, {})
-            results = result if isinstance(result, tuple | list) else [result]
+            results = node_def.outputs(step.op, step.attributes, inputs)
             arrays[value] = np.asarray(results[value.position])
         return arrays[value]
 

@@ -77,6 +77,12 @@ LISTS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "TensorListConcatV2": lambda attributes, items, *_: [np.concatenate(items)],
 }
 
+# Ops without a counterpart in `ops` -> the names of their outputs.
+OUTPUTS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("CudnnRNN", "CudnnRNNV2"), ("output", "output_h", "output_c")),
+    "TensorListPopBack": ("output_handle", "tensor"),
+}
+
 
 TEXTS: Mapping[str, Callable[..., Array]] = {
     **dict.fromkeys(

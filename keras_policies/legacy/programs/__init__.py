@@ -1,1 +1,0 @@
-"""Interpreters of the programs that a legacy file holds, over `values`."""
