@@ -5,7 +5,6 @@ Keras. Whatever can be checked without Keras is checked before it is imported.
 """
 
 import argparse
-import difflib
 import functools
 import importlib
 import json
@@ -74,7 +73,7 @@ def _custom_object(text: str) -> tuple[str, Any]:
 
 def inspect(arguments: argparse.Namespace) -> int:
     """Describe one model, or many in a table; return the exit code."""
-    from keras_policies.cli import folders, tasks
+    from keras_policies.cli import folders
     from keras_policies.legacy import inspection
 
     paths = folders.models(arguments.paths, arguments.recursive)
@@ -83,6 +82,8 @@ def inspect(arguments: argparse.Namespace) -> int:
         description = inspection.inspect_model(paths[0])
         _reports().print_description(description)
         return PARTLY if description.missing else OK
+    from keras_policies.cli import tasks
+
     todo = [tasks.Inspection(path) for path in paths]
     columns = "written_by", "policy", "parameters"
     return _run(arguments, todo, "Inspecting", columns, is_one)
@@ -198,6 +199,8 @@ def diff(arguments: argparse.Namespace) -> int:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the most similar name, or ""."""
+    import difflib
+
     matches = difflib.get_close_matches(name, [*names], 1)
     return f" Did you mean {matches[0]!r}?" if matches else ""
 

@@ -9,7 +9,7 @@ from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
 from keras_policies.legacy.base.weights import is_unknown
 from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
-from keras_policies.legacy.plan import classes, layers, plan, policies, training
+from keras_policies.legacy.plan import classes, op_layers, plan, policies, training
 from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers, sources
 
@@ -53,7 +53,7 @@ def _becomes(class_name: str, path: str, report: Report) -> str | None:
         return None
     if path in report.rebuilt:
         return f"rebuilt from {report.rebuilt[path]}"
-    if layers.is_op(class_name):
+    if op_layers.is_op(class_name):
         is_missing = any(path == layer for _, layer in report.missing_ops)
         return None if is_missing else "keras.ops"
     return classes.keras_name(class_name)

@@ -227,9 +227,11 @@ def rebuild(
     """Read a legacy file, plan its model and build it, with a progress bar.
 
     If a config, weights or outputs show that a class in the file only shares its name
-    with a Keras class, the next attempt treats it as missing. The last attempt rebuilds
-    a model that lists its layers from its traced function, because a config does not
-    say which masks its missing classes create or change. Also raises Keras3ModelError.
+    with a Keras class, all further attempts treat it as missing: the file does not
+    record whose class it is, and often only the outputs differ. The last attempt
+    rebuilds a model that lists its layers from its traced function, because a config
+    does not say which masks its missing classes create or change. Also raises
+    Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:
@@ -237,17 +239,19 @@ def rebuild(
             reason = "the file has an architecture, but no weights."
             raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
         may_rebuild = options.reconstructs and legacy.traced is not None
-        function = dataclasses.replace(options, by_function=True)
         has_function = configs.is_graph(legacy.config) and options.signature is None
-        attempts = [options, function] if may_rebuild and has_function else [options]
+        # Whether the model becomes its function; the first is tried next.
+        attempts = [False, True] if may_rebuild and has_function else [False]
+        namesakes = frozenset[str]()
         problems: list[tuple[bool, LegacyModelError]] = []
         while attempts:
-            attempt = attempts.pop(0)
+            attempt = dataclasses.replace(
+                options, by_function=attempts[0], namesakes=namesakes
+            )
             try:
                 planned = plan.make(legacy, policy, attempt, compile)
-                if function in attempts and planned.loses_masks:
-                    function = dataclasses.replace(attempt, by_function=True)
-                    attempts = [function] if problems else [function, attempt]
+                if attempts == [False, True] and planned.loses_masks:
+                    attempts = [True] if problems else [True, False]
                     continue
                 planned.raise_if_missing()
                 with progress.bar(f"Reading {path}", legacy.size) as advance:
@@ -259,9 +263,9 @@ def rebuild(
                 problems.append((attempt.by_function, error))
                 if not may_rebuild or isinstance(error, errors.LimitError):
                     break
-                if suspects := error.suspects - attempt.namesakes:
-                    names = attempt.namesakes | suspects
-                    attempts.insert(0, dataclasses.replace(attempt, namesakes=names))
+                if error.suspects <= namesakes:
+                    attempts = attempts[1:]
+                namesakes |= error.suspects
         # Errors about the config say more than those about the function.
         _, first = min(problems, key=lambda problem: problem[0])
         problem = _about_signature(first, legacy, options.signature)

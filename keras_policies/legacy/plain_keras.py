@@ -34,6 +34,7 @@ Array = npt.NDArray[Any]
 Path = str | os.PathLike[str]
 
 IDLE = 60  # seconds without a request after which the process ends
+OPENED = "opened"  # done with a file before its model is called
 TIME = 1800  # seconds for one file; after that, the process counts as hanging
 VALUES = re.compile(r"\[\[[-+.,e\d\s\[\]naif]*\]\]")  # of a tensor in an error
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
@@ -108,12 +109,13 @@ class Process:
         request = os.path.abspath(path), inputs, safe_mode, predicts
         with self._lock:
             try:
-                answer, error, is_opened = self._answer(request)
+                answer, done, error = self._answer(request)
             except BaseException:  # also Ctrl-C: the next call would get this answer
                 self.close()
                 raise
         if error is not None:
-            raise (CallError if is_opened else PlainKerasError)(error)
+            problem = PlainKerasError if done == OPENED else CallError
+            raise problem(f"it cannot be {done} in plain Keras: {error}")
         return answer  # type: ignore[no-any-return]
 
     def _answer(self, request: Any) -> Any:
@@ -230,16 +232,15 @@ def _with_texts(value: Array) -> Any:
 
 def _answered(
     path: str, inputs: Any, safe_mode: bool, predicts: bool
-) -> tuple[Any, str | None, bool]:
-    """Return the answer to a request, the error, and whether the file was opened."""
+) -> tuple[Any, str, str | None]:
+    """Return the answer to a request, what was done last, and why it failed or None."""
     import keras
 
-    what, is_opened = "opened", False
+    done = OPENED
     try:
         model = keras.models.load_model(path, compile=False, safe_mode=safe_mode)
-        is_opened = True
         shapes = [np.shape(x) for x in keras.tree.flatten(inputs)]
-        what = f"called on inputs of the shapes {shapes}"
+        done = f"called on inputs of the shapes {shapes}"
         if inputs is None:
             answer: Any = [], []
         elif predicts:
@@ -254,8 +255,8 @@ def _answered(
             error = cause
         text = f"{type(error).__name__}: {error}"[: 10 * TOLD]
         text = VALUES.sub("[…]", text)[:TOLD].rstrip(".: ")
-        return None, f"it cannot be {what} in plain Keras: {text}", is_opened
-    return answer, None, is_opened
+        return None, done, text
+    return answer, done, None
 
 
 def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:

@@ -23,6 +23,7 @@ from keras_policies import (
     load_model,
     load_weights,
 )
+from keras_policies.legacy.build import explanations
 from keras_policies.legacy.guards import guarded_hdf5
 from keras_policies.legacy.readers.checkpoint import protos
 
@@ -490,6 +491,19 @@ def test_a_part_of_a_model_names_the_path_that_was_meant(tmp_path, path, meant):
         convert_model(path, tmp_path / "new.keras")
 
 
+@pytest.mark.parametrize("name", [".index", ".data-00000-of-00001"])
+def test_a_file_that_is_only_an_ending_is_no_part_of_a_checkpoint(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"text")
+    for call in load_model, inspect_model:
+        with pytest.raises(LegacyModelError, match=rf"{name}: no model: it begins"):
+            call(path)
+    with pytest.raises(LegacyModelError, match=rf"{name}: not an HDF5 file"):
+        load_weights(small(), path)
+    with pytest.raises(LegacyModelError, match=r"a folder without saved_model\.pb"):
+        load_model(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights"])
 def test_a_layer_too_many_is_named_whatever_the_layers_are_called(name):
     inputs = keras.Input((4,))
@@ -757,3 +771,9 @@ def test_a_name_that_is_no_text_is_refused(tmp_path):
 
     with pytest.raises(LegacyModelError, match="lone surrogate"):
         inspect_model(edited_h5(tmp_path, edit))
+
+
+def test_an_input_that_no_layer_uses_needs_another_keras():
+    stock = ValueError("`inputs` not connected to `outputs`")  # Keras 3.10 to 3.13
+    error = explanations.explained("it could not be built", stock)
+    assert "Install Keras 3.14 or newer" in str(error)

@@ -35,7 +35,12 @@ UNRECORDED = "/nested|^keras-"  # a file cannot record these: docs/legacy-models
 def test_padding_is_treated_as_in_tensorflow_also_in_the_converted_file(
     name, folder, tmp_path
 ):
-    model = keras_policies.load_model(folder / name)
+    try:
+        model = keras_policies.load_model(folder / name)
+    except keras_policies.LegacyModelError as error:
+        if legacy_files.is_for_unused_inputs(error):
+            return
+        raise
     check(model, folder / name)
     if not re.search(UNRECORDED, name):
         model.save(tmp_path / "new.keras")

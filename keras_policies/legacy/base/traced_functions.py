@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.trees import Tree
 from keras_policies.legacy.base.weights import Array, LegacyWeight
@@ -42,6 +43,11 @@ class TensorSpec(NamedTuple):
     shape: tuple[int | None, ...] | None  # None: any rank
     dtype: str
     name: str = ""
+
+
+def specs(nest: Nest) -> list[TensorSpec]:
+    """Return the specs in a nest; dicts are flattened by sorted keys."""
+    return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, TensorSpec)]
 
 
 class Composite(NamedTuple):
@@ -175,6 +181,11 @@ class TracedFunctions:
     signatures: Mapping[str, ConcreteFunction]
     # Lookup tables; None if the file does not have the content.
     tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)
+
+    def by_name(self, number: int) -> dict[str, int]:
+        """Return the layers of a Sequential or Functional model, by name."""
+        children = self.layers[number].children.values()
+        return {self.layers[n].name: n for n in children if n in self.layers}
 
     def with_values(self, arrays: Mapping[int, Array]) -> "TracedFunctions":
         """Return the same functions with only these variables, with other values."""

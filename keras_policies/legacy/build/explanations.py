@@ -69,6 +69,11 @@ def _class_of(error: BaseException) -> str | None:
 def _hint(reason: str) -> str | hints.Hint:
     if "requires TensorFlow" in reason:
         return hints.TENSORFLOW
+    if "not connected to `outputs`" in reason:
+        return (
+            "Keras 3.10 to 3.13 refuse inputs that no layer uses. Install Keras 3.14 "
+            "or newer, which needs Python 3.11."
+        )
     refused = next((match for item in REFUSED if (match := item.search(reason))), None)
     if refused is None:
         return ""

@@ -10,6 +10,7 @@ from keras_policies.legacy.guards import limits
 
 # Characters that paths in an archive must not have: drives, Windows separators.
 FORBIDDEN = "\0", "\\", ":"
+COPY_BYTES = 1024 * 1024  # copied at a time
 OUTSIDE = "its path leads out of the folder to unpack to, or is a Windows path"
 
 

@@ -263,14 +263,6 @@ def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Co
     return keras_function(REGISTERED_ACTIVATIONS[name])
 
 
-def own_function(name: str, path: str) -> Converting[Config]:
-    """Return a user's function, which a config of TensorFlow 2.13 or later names."""
-    custom = classes.registered_name(name)
-    if custom is None:
-        yield Report(missing=((name, path),))
-    return keras_function(custom or name)
-
-
 def _as_layers(name: str, dtype: Config) -> Config:
     inner = [
         keras_object("keras.layers", class_name, {**settings, **dtype})

@@ -8,9 +8,13 @@ from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, CustomObjects
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.configs import keras_object, without_package
+from keras_policies.legacy.base.configs import (
+    keras_function,
+    keras_object,
+    without_package,
+)
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.plan.report import Converting, Report
+from keras_policies.legacy.plan.report import Converted, Converting, Report
 
 RENAMED_CLASSES = {
     "BatchNormalizationV1": "BatchNormalization",
@@ -106,6 +110,14 @@ def object_in(module: str, written: Config) -> Config:
     # From 2.11 on an optimizer is written as "Custom>Adam".
     name = class_name.removeprefix("Custom>")
     return keras_object(None if custom else module, name, options, custom)
+
+
+def own_function(name: str, path: str) -> Converted:
+    """Return the function that a user registered under a name."""
+    custom = registered_name(name)
+    if custom is None:
+        yield Report(missing=((name, path),))
+    return keras_function(custom or name)
 
 
 class KerasClass(NamedTuple):

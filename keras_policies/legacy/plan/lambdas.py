@@ -109,7 +109,7 @@ FUNCTIONS = "function", "mask", "output_shape"
 KEPT = "name", "trainable", "arguments"
 
 
-def program_of(config: Config, path: str) -> Converting[Program | None]:
+def program_of(config: Config) -> Program | None:
     """Return the program of a Lambda layer whose code can be followed, or None.
 
     It is None if the user passes a function in its place, if it names a function, and
@@ -121,12 +121,10 @@ def program_of(config: Config, path: str) -> Converting[Program | None]:
     mask = _written_code(config.get("mask"), config.get("mask_type"))
     if written is None or mask is not None:
         return None
-    program = None
     with attempt(LegacyModelError):
         program = _tensorflow_program(written, config)
-        program = program or _program(written, config.get("arguments"))
-        yield Report(rebuilt={path: "its bytecode"})
-    return program
+        return program or _program(written, config.get("arguments"))
+    return None
 
 
 def _written_code(value: Any, kind: Any) -> WrittenCode | None:
@@ -208,10 +206,7 @@ def _function(
         value, kind = value.get("config"), "function"
     if value is None or kind == "raw" or not isinstance(value, str):
         return value
-    registered = classes.registered_name(value)
-    if registered is None:
-        yield Report(missing=((value, path),))
-    return keras_function(registered or value)
+    return (yield from classes.own_function(value, path))
 
 
 def _code(

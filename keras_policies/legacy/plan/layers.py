@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from keras_policies._common import keras_names
@@ -26,17 +25,19 @@ from keras_policies.legacy.plan import (
     policies,
     preprocessing,
     replicas,
-    report,
     sequential,
+    traced_models,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.report import (
+    Arguments,
     Converted,
     Converting,
     Options,
     Rebuilder,
     Reconstruction,
     Report,
+    joined,
 )
 
 # Keys under which a layer's config holds the config of another layer.
@@ -66,7 +67,7 @@ def keras_model(
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     budget.runs(written)
     place = Place(options, is_root=True, rebuilder=rebuilder)
-    converted, reported = report.collected(_converted_layer(written, place))
+    converted, reported = _collected(_converted_layer(written, place))
     budget.runs(converted)
     return converted, reported
 
@@ -80,12 +81,22 @@ def traced_layer(
 ) -> tuple[Config, Report] | None:
     """Return the config of a layer inside a rebuilt one, which may have a number."""
     place = _inside(options, prefix, rebuilder, number)
-    converted, reported = report.collected(_converted_layer(written, place))
+    converted, reported = _collected(_converted_layer(written, place))
     return None if reported.is_lacking and number is not None else (converted, reported)
 
 
+def _collected(converting: Converted) -> tuple[Config, Report]:
+    """Return the config that a converter returns, and all that it yields as one."""
+    parts = [Report()]
+    while True:
+        try:
+            parts.append(next(converting))
+        except StopIteration as end:
+            return end.value, joined(parts)
+
+
 def _converted_layer(
-    written: Any, place: Place, called: report.Arguments | None = None
+    written: Any, place: Place, called: Arguments | None = None
 ) -> Converted:
     """Return the config of a layer, or of a program if its class is missing."""
     options, prefix, is_root, rebuilder, number = place
@@ -103,7 +114,7 @@ def _converted_layer(
     reported = Report()
     try:
         if not is_replaced:
-            converted, reported = report.collected(_keras_layer(written, place))
+            converted, reported = _collected(_keras_layer(written, place))
     except LimitError:
         raise
     except LegacyModelError as error:
@@ -138,7 +149,7 @@ def _keras_layer(written: Any, place: Place) -> Converted:
         if place.rebuilder is not None:
             traced = place.rebuilder.traced.layers[place.number]
             yield Report(elsewhere=traced.variables)
-        if is_op(class_name):
+        if op_layers.is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
                 yield Report(missing_ops=((op, path),))
@@ -152,12 +163,6 @@ def _keras_layer(written: Any, place: Place) -> Converted:
         return (yield from layer)
 
 
-def is_op(class_name: str) -> bool:
-    """Return whether a class is an op layer: the call of a TensorFlow function."""
-    is_users = classes.registered_name(class_name) is not None
-    return class_name in op_layers.CLASSES and not is_users
-
-
 def _model(class_name: str, config: Config, place: Place, path: str) -> Converted:
     options, _, is_root, rebuilder, number = place
     layers: list[Config] = []
@@ -167,24 +172,27 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
     numbers: list[int | None] = [None] * len(config["layers"])
     called_on: sequential.Shapes = []
     if rebuilder is not None:
-        named = [*rebuilder.inner(number, config["layers"])]
-        numbers, called_on = [n for _, n in named], rebuilder.called_on(number)
+        traced = rebuilder.traced
+        named = [*traced_models.numbered(traced, number, config["layers"])]
+        numbers = [child for _, child in named]
+        called_on = traced_models.called_on(traced, number)
         config = {**config, "layers": [layer for layer, _ in named]}
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
-    cuts: Collection[str] = ()
-    loss_only: Collection[str] = ()
+    left_out: set[str] = set()
     if is_functional:
         loss_only = graph.only_for_losses(config)
         config, cuts = replicas.on_whole_batch(config)
-        yield Report(rebuilt={f"{below}{name}": "parts of the batch" for name in cuts})
-        yield Report(loss_only=tuple(f"{below}{name}" for name in loss_only))
+        left_out = loss_only | cuts
+        yield Report(
+            rebuilt={f"{below}{name}": "parts of the batch" for name in cuts},
+            loss_only=tuple(f"{below}{name}" for name in loss_only),
+        )
     called_with = graph.arguments(config)
     items = zip(config["layers"], numbers, called_with, strict=True)
     for layer, child, called in items:
-        child_name = configs.name_of(layer) if loss_only or cuts else None
-        if child_name in cuts or child_name in loss_only:
+        if left_out and configs.name_of(layer) in left_out:
             layers.append({})
         else:
             inside = _inside(options, below, rebuilder, child)
@@ -268,7 +276,10 @@ def _program(
     if name == "Lambda":
         from keras_policies.legacy.plan import lambdas
 
-        return (yield from lambdas.program_of(config, path))
+        program = lambdas.program_of(config)
+        if program is not None:
+            yield Report(rebuilt={path: "its bytecode"})
+        return program
     if name in ("Resizing", "UpSampling2D"):
         from keras_policies.legacy.plan import layers_as_programs
 
@@ -345,7 +356,7 @@ def _argument(
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
         name = str(value["class_name"])
         if name == "function" and value.get("module") == "builtins":
-            return (yield from arguments.own_function(str(value["config"]), path))
+            return (yield from classes.own_function(str(value["config"]), path))
         is_class = name != "function" and not name.startswith("__")  # as "__lambda__"
         if is_class and not classes.is_registered(value):
             yield Report(missing=((name, path),))

@@ -7,6 +7,7 @@ ClassMethod, InstanceMethod, InstanceProperty (2.4 on, with the function's name)
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import PACKAGE, keras_object, layer_name
+from keras_policies.legacy.plan import classes
 
 GRAPH_OP = "TensorFlowOpLayer"
 FUNCTIONS = "TFOpLambda", "SlicingOpLambda"
@@ -25,6 +26,12 @@ def name_of_op(class_name: str, config: Config) -> str:
         return f"tf.{config.get('function')}"
     parts = ("cls_ref", "cls_symbol", "function_name", "method_name", "attr_name")
     return ".".join(str(config[part]) for part in parts if part in config)
+
+
+def is_op(class_name: str) -> bool:
+    """Return whether a class is an op layer: the call of a TensorFlow function."""
+    is_users = classes.registered_name(class_name) is not None
+    return class_name in CLASSES and not is_users
 
 
 def is_known(class_name: str, config: Config) -> bool:

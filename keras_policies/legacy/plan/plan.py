@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_policies._common.lazy_keras import keras, keras_internals
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import codes, hints
+from keras_policies.legacy.base import codes, hints, traced_functions
 from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
     UNEXPECTED,
@@ -73,13 +73,11 @@ class Plan:
         lost = {path.partition("/")[0] for path in self.reconstruction.layers} - {""}
         if traced is None or not lost or not is_graph(self.legacy.config):
             return False
-        from keras_policies.legacy.plan.reconstruction import concrete_functions
-
-        by_name = concrete_functions.by_name(traced, 0)
+        by_name = traced.by_name(0)
         later = graph.after(self.legacy.config["config"], lost & by_name.keys())
         after = (traced.layers[by_name[name]] for name in later & by_name.keys())
         inputs = (trace.inputs for layer in after for trace in layer.traces)
-        specs = (spec for one in inputs for spec in concrete_functions.specs(one))
+        specs = (spec for one in inputs for spec in traced_functions.specs(one))
         return any(spec.dtype == "bool" and spec.name == "mask" for spec in specs)
 
     def raise_if_missing(self) -> None:
@@ -109,10 +107,10 @@ def make(
         model_dtype = legacy.policy
         if model_dtype is None:
             model_dtype = _suggested(policies.written_in(legacy), training)
-        replace = None
+        replace = floatx = None
         if dtype_policy is not None:
-            name = policy_name(model_dtype) or keras.config.floatx()
-            replace = name, dtype_policy
+            floatx = keras.config.floatx()
+            replace = policy_name(model_dtype) or floatx, dtype_policy
         options = dataclasses.replace(
             options or Options(), replace=replace, vocabularies=legacy.vocabularies
         )
@@ -122,10 +120,9 @@ def make(
             problems = (*report.not_converted, *problems)
             report = dataclasses.replace(report, not_converted=problems)
         inside = policies.by_model(report.dtypes, report.models)
-        nested = {layer_name(p): _suggested(inside[p], training) for p in inside}
-        if dtype_policy is not None:
-            floatx = keras.config.floatx()
-            nested = {path: dtype or floatx for path, dtype in nested.items()}
+        nested = {
+            layer_name(p): _suggested(inside[p], training) or floatx for p in inside
+        }
         return Plan(
             legacy=_without(legacy, report.loss_only),
             config=config,

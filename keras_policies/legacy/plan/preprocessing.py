@@ -14,7 +14,6 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import (
     LOOKUPS,
-    keras_function,
     output_mode,
     policy_name,
     special_tokens,
@@ -169,11 +168,7 @@ def _function(value: Any, names: Container[Any], path: str) -> Converting[Any]:
     name = value.get("config") if isinstance(value, dict) else value
     if not isinstance(name, str) or name in names:
         return value
-    custom = classes.registered_name(name)
-    if custom is None:
-        yield Report(missing=((name, path),))
-        return value
-    return keras_function(custom)
+    return (yield from classes.own_function(name, path))
 
 
 def _frequencies(config: Config, learned: Vocabulary) -> Config:

@@ -17,7 +17,7 @@ from keras_policies._common import keras_names
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import inner_layers, name_of
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.plan import classes, report
+from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.graph import tensors
 
 # Settings that name axes; the first axis is the batch.
@@ -106,8 +106,7 @@ def _keeps_rows(cuts: Sequence[Config]) -> bool:
     from keras_policies.legacy.bytecode import program as programs
     from keras_policies.legacy.plan import lambdas
 
-    converting = (lambdas.program_of(cut["config"], "") for cut in cuts)
-    converted = [report.collected(each)[0] for each in converting]
+    converted = [lambdas.program_of(cut["config"]) for cut in cuts]
     for size in range(1, 2 * len(cuts) + 1):
         rows = np.arange(2 * size, dtype="float32").reshape(size, 2)
         try:

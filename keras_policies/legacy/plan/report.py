@@ -7,7 +7,7 @@ another one holds:
     cls = yield from classes.keras_class(class_name, path)
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -16,11 +16,11 @@ from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
-from keras_policies.legacy.base.traced_functions import TracedFunctions
+from keras_policies.legacy.base.traced_functions import LOOPS, TracedFunctions
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 
-LOOPS, LIST, AS_TEXT = {"StatelessWhile", "While"}, "TensorList", "AsString"
+LIST, AS_TEXT = "TensorList", "AsString"
 BACKENDS = "jax", "tensorflow", "torch"
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
@@ -120,7 +120,7 @@ class Report:
             raise LegacyModelError(reason, code="KP304")
         if self.missing_ops:
             names = {name for name, _ in self.missing_ops}
-            has_loop = bool(LOOPS & names)
+            has_loop = not names.isdisjoint(LOOPS)
             # The lists of a loop cannot be there without it.
             lists = {name for name in names if has_loop and name.startswith(LIST)}
             reason = "TensorFlow functions without a counterpart in keras.ops:\n"
@@ -174,16 +174,6 @@ Converting: TypeAlias = Generator[Report, None, Result]
 Converted: TypeAlias = Converting[Config]
 
 
-def collected(converting: Converting[Result]) -> tuple[Result, Report]:
-    """Return the result of a converter, and one `Report` of all that it yields."""
-    parts = [Report()]
-    while True:
-        try:
-            parts.append(next(converting))
-        except StopIteration as end:
-            return end.value, joined(parts)
-
-
 def joined(parts: Sequence[Report]) -> Report:
     """Return all `Report` in one."""
     fields = zip(*(vars(part).values() for part in parts), strict=True)
@@ -208,14 +198,6 @@ class Rebuilder(Protocol):
 
     traced: TracedFunctions
     vocabularies: Mapping[int, Vocabulary]  # of traced lookup layers
-
-    def inner(
-        self, number: int, layers: Sequence[Config]
-    ) -> Iterable[tuple[Config, int | None]]:
-        """Return the layers that a model lists, with names and traced numbers."""
-
-    def called_on(self, number: int) -> Sequence[tuple[int | None, ...]]:
-        """Return the shapes of the one tensor that a model was called on."""
 
     def reconstruct(
         self, written: Config, number: int, path: str, called: Arguments | None

@@ -24,7 +24,6 @@ PACKED: Mapping[bytes, Callable[[pathlib.Path], io.BufferedIOBase]] = {
     b"BZh": bz2.BZ2File,
 }
 ENDINGS = ".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"
-COPY_BYTES = 1024 * 1024
 ENCRYPTED = 1  # a bit in the flags of a zip entry
 
 
@@ -96,16 +95,16 @@ def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:
     opener = next((o for begins, o in PACKED.items() if start.startswith(begins)), None)
     if opener is not None:
         with opener(path) as file:
-            while chunk := file.read(COPY_BYTES):
+            while chunk := file.read(packed.COPY_BYTES):
                 yield chunk
         return
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=limits.XZ_BYTES)
     with path.open("rb") as file:
         while not decoder.eof:
-            stored = file.read(COPY_BYTES) if decoder.needs_input else b""
+            stored = file.read(packed.COPY_BYTES) if decoder.needs_input else b""
             if decoder.needs_input and not stored:
                 raise LegacyModelError("the archive ends in the middle of a file.")
-            yield decoder.decompress(stored, COPY_BYTES)
+            yield decoder.decompress(stored, packed.COPY_BYTES)
         if decoder.unused_data or file.read(1):
             reason = "several .xz streams in one file; only one is read."
             raise LegacyModelError(reason, "Unpack it (xz -d).")
@@ -144,6 +143,6 @@ def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
         if path.exists():  # also on file systems that ignore case
             raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
         with path.open("xb") as file:
-            shutil.copyfileobj(entry.content, file, COPY_BYTES)
+            shutil.copyfileobj(entry.content, file, packed.COPY_BYTES)
             if file.tell() != entry.size:
                 raise LegacyModelError("the archive ends in the middle of a file.")

@@ -17,7 +17,6 @@ from keras_policies.legacy.guards import limits, packed
 from keras_policies.legacy.guards.budget import Limit
 
 HUB = "hf://"
-COPY_BYTES = 1024 * 1024
 # An address, and what pathlib.Path makes of one.
 ADDRESS, SHORTENED = r"[A-Za-z][\w+.-]+(::.*)?://", r"(https?|s3|gs|gcs|hf):/[^/]"
 
@@ -71,12 +70,8 @@ def fetched(path: FilePath) -> Iterator[FilePath]:
             return
         with in_new_folder(path) as folder:
             copy = _copied(path, folder)
-            try:
+            with _named(path, str(copy)):
                 yield copy
-            except LegacyModelError as error:
-                if error.path is not None:
-                    error.path = str(path) + str(error.path).removeprefix(str(copy))
-                raise
 
 
 def _copied(path: Any, folder: pathlib.Path) -> pathlib.Path:
@@ -105,7 +100,7 @@ def _is_hdf5(file: Any) -> bool:
 
 def _copy(source: IO[bytes], target: pathlib.Path, limit: Limit) -> None:
     with target.open("xb") as file:
-        while chunk := source.read(COPY_BYTES):
+        while chunk := source.read(packed.COPY_BYTES):
             limit.spend(len(chunk))
             file.write(chunk)
 
@@ -152,10 +147,16 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
 @contextlib.contextmanager
 def in_new_folder(path: FilePath) -> Iterator[pathlib.Path]:
     """Yield a temporary folder; errors inside name `path` in its place."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            yield pathlib.Path(folder)
-        except LegacyModelError as error:
-            if error.path is not None and str(error.path).startswith(folder):
-                error.path = str(path) + str(error.path).removeprefix(folder)
-            raise
+    with tempfile.TemporaryDirectory() as folder, _named(path, folder):
+        yield pathlib.Path(folder)
+
+
+@contextlib.contextmanager
+def _named(path: FilePath, copy: str) -> Iterator[None]:
+    """Let errors about a copy name the path that it was copied from."""
+    try:
+        yield
+    except LegacyModelError as error:
+        if str(error.path).startswith(copy):
+            error.path = str(path) + str(error.path).removeprefix(copy)
+        raise

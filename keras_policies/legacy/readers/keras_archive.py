@@ -35,7 +35,6 @@ from keras_policies.legacy.readers import hdf5, premade, vocabularies
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
 COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
-COPY_BYTES = 1024 * 1024
 SIZES = "file_size", "compress_size"  # of a member
 NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES, WRAPPED = "vars", "layer"
@@ -94,7 +93,7 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     small = limits.SMALL_FILE_BYTES
     packed.check_expansion(WEIGHTS, info.file_size, info.compress_size, small)
     with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
-        shutil.copyfileobj(member, unpacked, COPY_BYTES)
+        shutil.copyfileobj(member, unpacked, packed.COPY_BYTES)
     unpacked.seek(0)
 
 

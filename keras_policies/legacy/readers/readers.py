@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from keras_policies.legacy.base import errors, hints
+from keras_policies.legacy.base import errors
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths, texts
@@ -37,12 +37,9 @@ def is_zip(path: FilePath) -> bool:
 
 def _kind(path: pathlib.Path) -> str:
     """Return the module that reads the file at `path`, by its first bytes."""
-    try:
-        paths.check_regular(path)
-        with path.open("rb") as file:
-            start = file.read(8)
-    except FileNotFoundError:
-        raise _missing(path) from None
+    paths.check_regular(path)
+    with path.open("rb") as file:
+        start = file.read(8)
     for signature, reader in SIGNATURES.items():
         if start.startswith(signature):
             return reader
@@ -55,14 +52,6 @@ def _kind(path: pathlib.Path) -> str:
         raise LegacyModelError(reason, hint, code="KP102")
     problem = f"it begins with {start!r}" if start else "the file has zero bytes"
     raise LegacyModelError(f"no model: {problem}. Expected {EXPECTED}.", code="KP102")
-
-
-def _missing(path: pathlib.Path) -> LegacyModelError:
-    if path.with_name(path.name + ".index").is_file():
-        hint = hints.load_weights_into_code(path)
-        reason = "a checkpoint, which holds weights without a model."
-        return LegacyModelError(reason, hint)
-    return errors.MissingFileError("there is no such file or folder.")
 
 
 def check(path: FilePath) -> None:

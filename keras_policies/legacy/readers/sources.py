@@ -177,6 +177,12 @@ def is_prefix(path: pathlib.Path) -> bool:
     return pathlib.Path(f"{path}{INDEX}").is_file()
 
 
+def prefix_of(path: pathlib.Path) -> pathlib.Path:
+    """Return the prefix of the checkpoint that a file belongs to, by its name."""
+    stem = path.name.removesuffix(INDEX).partition(DATA)[0]
+    return path.with_name(stem or path.name)  # `.index` is only a name
+
+
 def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
     """Return the prefixes of the checkpoints that a path is part of or contains."""
     if path.is_dir() and not is_saved_model(path):
@@ -186,12 +192,12 @@ def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
         return []
     if path.name == LIST:
         return _checkpoints_beside(path.parent)
-    prefix = path.with_name(path.name.removesuffix(INDEX).partition(DATA)[0])
+    prefix = prefix_of(path)
     return [prefix] if prefix != path and is_prefix(prefix) else []
 
 
 def _checkpoints_beside(folder: pathlib.Path) -> list[pathlib.Path]:
-    return [path.with_suffix("") for path in sorted(folder.glob(f"*{INDEX}"))]
+    return [path.with_suffix("") for path in sorted(folder.glob(f"?*{INDEX}"))]
 
 
 def check_hub() -> None:

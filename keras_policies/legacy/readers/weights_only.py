@@ -175,8 +175,7 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
     if sources.is_prefix(path) or not path.is_file():
         if by_name:
             raise _no_names()
-        prefix = path.with_name(path.name.removesuffix(".index"))
-        yield _of_checkpoint(prefix, root)
+        yield _of_checkpoint(sources.prefix_of(path), root)
         return
     if zipfile.is_zipfile(path):
         hint = "Open it with keras_policies.load_model, and take that model's weights."

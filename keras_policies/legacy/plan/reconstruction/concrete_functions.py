@@ -18,15 +18,10 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
+from keras_policies.legacy.base.traced_functions import specs as specs
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.report import Arguments
-
-
-def by_name(traced: TracedFunctions, number: int) -> dict[str, int]:
-    """Return the layers of a Sequential or Functional model."""
-    children = traced.layers[number].children.values()
-    return {traced.layers[n].name: n for n in children if n in traced.layers}
 
 
 def variables(
@@ -40,7 +35,7 @@ def variables(
     for at, prefix in waiting:  # which grows
         layer = traced.layers[at]
         is_graph = configs.is_graph({"config": layer.config})
-        children = by_name(traced, at) if is_graph else layer.children
+        children = traced.by_name(at) if is_graph else layer.children
         for name, child in children.items():
             if child in traced.variables:
                 paths.setdefault(child, f"{prefix}{name}")
@@ -64,7 +59,7 @@ def vocabularies(
         while rest and number in traced.layers:
             if number not in children_of:
                 attributes = dict(traced.layers[number].children)
-                children_of[number] = by_name(traced, number) | attributes
+                children_of[number] = traced.by_name(number) | attributes
             children = children_of[number]
             edges = (e for e in configs.beginnings(rest) if e and e in children)
             edge = max(edges, key=len, default=rest)
@@ -116,11 +111,6 @@ class Layers:
 def _names(last: str) -> Iterable[str]:
     """Return the names of the layers that the last part of a scope can mean."""
     return dict.fromkeys((last, re.sub(r"_\d+$", "", last)))
-
-
-def specs(nest: Nest) -> list[TensorSpec]:
-    """Return the specs in a nest; dicts are flattened by sorted keys."""
-    return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, TensorSpec)]
 
 
 def is_complex(trace: ConcreteFunction) -> bool:

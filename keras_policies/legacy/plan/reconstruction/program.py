@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
@@ -22,26 +22,32 @@ from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
 from keras_policies.legacy.plan.report import Reconstruction, Report, joined
 
-# Returns the config of a layer in a program, and a report about it. It is given the
-# path of the model around it, with a slash, and the layer's own name.
-Convert = Callable[[ir.LayerSpec, str, str], tuple[Config, Report]]
+
+def prefix(program: Program) -> str:
+    """Return the path of the model that holds the layers of a program, with a slash."""
+    if program.is_layer:
+        return program.path.removesuffix(program.name)
+    return f"{program.path}/" if program.path else ""
 
 
 def converted(
-    program: Program, entry: Reconstruction, convert: Convert
+    program: Program,
+    entry: Reconstruction,
+    called: Mapping[str, tuple[Config, Report]],
 ) -> tuple[Config, Report]:
-    """Return the config that takes the place of a layer, and the report."""
-    layers: dict[str, Config] = {}
+    """Return the config that takes the place of a layer, and the report.
+
+    `called` are the configs of the layers that it calls, with reports about them.
+    """
+    layers = {name: config for name, (config, _) in called.items()}
     parameters: dict[str, int] = {}
     inside = [_input_layer(spec) for spec in program.inputs]
-    below = f"{program.path}/" if program.path else ""
-    if program.is_layer:
-        below = program.path.removesuffix(program.name)
+    below = prefix(program)
     ops = [step for step in program.steps if isinstance(step, ir.OpStep)]
     missing = [(op.op, f"{below}{op.name}") for op in ops if op.op not in table.NODES]
     reports = [Report(missing_ops=tuple(missing))]
     for name, spec in layers_called(program.steps).items():
-        layers[name], inner_report = convert(spec, below, name)
+        _, inner_report = called[name]
         reports.append(inner_report)
         config = {**spec.config, "name": name}
         inside.append({"class_name": spec.class_name, "name": name, "config": config})

@@ -3,7 +3,7 @@
 import collections
 import copy
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints
@@ -72,32 +72,6 @@ class Reconstructor(Rebuilder):
         self._path = ""  # of the last one
         self._opened: set[int] = set()  # layers that are not called, but followed
 
-    def inner(
-        self, number: int, layers: Sequence[Config]
-    ) -> Iterator[tuple[Config, int | None]]:
-        children = concrete_functions.by_name(self.traced, number)
-        for layer in layers:
-            child = self._popped(children, layer) if isinstance(layer, dict) else None
-            if child is None or configs.own_name(layer):
-                yield layer, child
-            else:
-                yield {**layer, "name": self.traced.layers[child].name}, child
-
-    def _popped(self, children: dict[str, int], layer: Config) -> int | None:
-        """Pop the number of a layer; one without a config is found by its class."""
-        name, traced = configs.name_of(layer), self.traced.layers
-        if name not in children:
-            classes = ((each, traced[n].class_name) for each, n in children.items())
-            written = layer.get("class_name")
-            name = next((each for each, its in classes if its == written), "")
-        return children.pop(name, None)
-
-    def called_on(self, number: int) -> list[tuple[int | None, ...]]:
-        traces = self.traced.layers[number].traces
-        every = [concrete_functions.specs(trace.inputs) for trace in traces]
-        shapes = [specs[0].shape for specs in every if len(specs) == 1]
-        return [shape for shape in shapes if shape is not None]
-
     def reconstruct(
         self, written: Config, number: int, path: str, called: Arguments | None
     ) -> Converted | None:
@@ -153,7 +127,7 @@ class Reconstructor(Rebuilder):
                     is_layer=True,
                 )
                 entry = Reconstruction(layer.class_name, layer.variables)
-                return program.converted(one, entry, self._convert_spec)
+                return self._with_layers(one, entry)
         if not any(trace.losses for trace in with_losses):
             return self._with_program(layer, name, traces)
         with attempt(LegacyModelError):
@@ -213,7 +187,13 @@ class Reconstructor(Rebuilder):
             or in_training.has_own_gradient(self.traced, trace.function),
             loses_losses=len(usable) < len(outputs) - count,
         )
-        return program.converted(built, entry, self._convert_spec)
+        return self._with_layers(built, entry)
+
+    def _with_layers(self, one: Program, entry: Reconstruction) -> Converted:
+        """Convert a program together with the layers that it calls."""
+        prefix, specs = program.prefix(one), program.layers_called(one.steps)
+        called = {n: self._convert_spec(specs[n], prefix, n) for n in specs}
+        return program.converted(one, entry, called)
 
     def _follow(self, trace: ConcreteFunction) -> ir.Followed:
         layer = self.traced.layers[self._around[-1]]

@@ -69,16 +69,6 @@ class Checkpoint:
     """The tensors of a checkpoint by name; `read` fetches one.
 
     Links may not lead out of `folder`, by default the folder of the prefix.
-
-    Raises:
-        LegacyModelError: if the index is missing or corrupt, of a newer format, or
-            names tensors that do not fit into their shards.
-
-    Example:
-        >>> checkpoint = Checkpoint("model_of_2020/variables/variables")
-        >>> key = "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"
-        >>> checkpoint.read(key).shape
-        (3, 3, 3, 6)
     """
 
     def __init__(self, prefix: FilePath, folder: pathlib.Path | None = None) -> None:

@@ -24,11 +24,6 @@ class Lazy(Mapping[K, V], Generic[K, S, V]):
     """A mapping that makes each value once, from a source with the same key.
 
     Errors name the file at `path`.
-
-    Example:
-        >>> lengths = Lazy(pathlib.Path("model.pb"), lambda: {"a": [1, 2]}, len)
-        >>> lengths["a"]
-        2
     """
 
     def __init__(

@@ -27,7 +27,6 @@ from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, W
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import functions, objects, traced_layers
 from keras_policies.legacy.readers.saved_model.tables import tokens_by_layer
-from keras_policies.legacy.readers.saved_model.tensorflow_1 import tensorflow_1
 from keras_policies.legacy.readers.slots import SlotNames
 
 # Releases that wrote the dtypes of variables instead of policies.
@@ -50,8 +49,11 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         meta_graph = objects.meta_graph_of(path)
     if meta_graph.object_graph_def.nodes:
         yield _of_objects(path, meta_graph)
-    else:
-        yield tensorflow_1.read(path, meta_graph, _inputs(meta_graph))
+        return
+    # Imported here: few files are that old.
+    from keras_policies.legacy.readers.saved_model.tensorflow_1 import tensorflow_1
+
+    yield tensorflow_1.read(path, meta_graph, _inputs(meta_graph))
 
 
 def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
