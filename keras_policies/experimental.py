@@ -14,6 +14,7 @@ from typing import Any
 import keras
 
 from keras_policies import keras_internals
+from keras_policies._common.types import Config
 from keras_policies.loss_scaling import optimizer
 from keras_policies.loss_scaling.loss_scale import (
     HOST_BOOLS,
@@ -106,11 +107,9 @@ def _loss_scale(
 ) -> LossScale:
     """Return the loss scale for the arguments of TF 2.4."""
     if dynamic or dynamic is None:
-        default = DynamicLossScale()
-        return DynamicLossScale(
-            default.initial_loss_scale if initial_scale is None else initial_scale,
-            default.increment_period if growth_steps is None else growth_steps,
-        )
+        given = {"initial_loss_scale": initial_scale, "increment_period": growth_steps}
+        settings: Config = {k: v for k, v in given.items() if v is not None}
+        return DynamicLossScale(**settings)
     if initial_scale is None:
         raise ValueError(
             '"initial_scale" must be specified if "dynamic" is False: it is the loss '

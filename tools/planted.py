@@ -30,7 +30,7 @@ import pytest
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
 FORK = multiprocessing.get_context("fork")
-LIMIT = 1800  # seconds for the tests of one fault, after which they count as hanging
+LIMIT = 1800  # seconds, after which the tests of a fault are stopped
 # Package that a fault is in -> the folders of tests to run if the likely ones pass.
 FOLDERS = {
     "backends": "scaling",
@@ -271,7 +271,7 @@ FAULTS = (
         "legacy/build/masks.py",
         "ops.logical_or(ops.greater(most, least), ops.equal(most, 1))",
         "ops.greater(most, least)",
-        "legacy/test_masks.py legacy/test_lost.py",
+        "legacy/test_masks.py",
     ),
 )
 
@@ -356,8 +356,8 @@ def failing(folder, paths, arguments, left_out=()):
             tests.join()
         found = [*dict.fromkeys(names.read_text().splitlines())]
         if is_late and not found:
-            return [f"{' '.join(paths)}, which took more than {LIMIT} s"]
-        if tests.exitcode not in (0, 1) and not found:
+            print(f"{' '.join(paths)}: none failed in {LIMIT} s", flush=True)
+        elif tests.exitcode not in (0, 1) and not found:
             raise SystemExit(printed.read_text()[-2000:])
     return found
 

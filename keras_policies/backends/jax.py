@@ -74,17 +74,10 @@ class JaxBackend(Backend):
             variable.assign(value)
         return condition
 
-    def is_constant(self, variable: keras.Variable | None, tensor: Tensor) -> bool:
-        # Inside a `keras.StatelessScope` the variable's value is traced too. Under
-        # `jax.grad` alone nothing is compiled: the tensor has a value.
-        is_given = variable is not None and isinstance(variable.value, jax.core.Tracer)
-        if is_given or not isinstance(tensor, jax.core.Tracer):
-            return False
-        try:
-            bool((tensor == 0).any())
-        except jax.errors.ConcretizationTypeError:
-            return True
-        return False
+    def is_constant(self, value: Tensor) -> bool:
+        # Inside a `keras.StatelessScope` the value of a variable is traced too. Where
+        # code is compiled, even new zeros are; under `jax.grad` alone they are not.
+        return not self.is_traced(value) and self.is_traced(ops.zeros(()))
 
     def is_traced(self, tensor: Tensor) -> bool:
         return isinstance(tensor, jax.core.Tracer)

@@ -83,11 +83,10 @@ class Backend:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
-    def is_constant(self, variable: keras.Variable | None, tensor: Tensor) -> bool:
-        """Return whether code that is being compiled contains a variable's value.
+    def is_constant(self, value: Tensor) -> bool:
+        """Return whether code is being compiled with a variable's value as a constant.
 
-        It does not if it reads the variable each time it runs. `tensor` was computed by
-        the code; the variable is None before it is created.
+        It is not if the code reads the variable each time it runs.
         """
         return False
 

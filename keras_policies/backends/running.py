@@ -7,14 +7,7 @@ import keras
 from keras_policies.backends import NAMES
 from keras_policies.backends.protocol import Backend
 
-
-def _running() -> Backend:
-    name = keras.backend.backend()
-    if name not in NAMES:  # such as NumPy, without gradients
-        return Backend()
-    module = importlib.import_module(f"keras_policies.backends.{name}")
-    running: Backend = module.backend
-    return running
-
-
-backend = _running()
+backend = Backend()  # for others, such as NumPy, which have no gradients
+if keras.backend.backend() in NAMES:
+    name = f"keras_policies.backends.{keras.backend.backend()}"
+    backend = importlib.import_module(name).backend

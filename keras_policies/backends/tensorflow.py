@@ -40,19 +40,13 @@ class TensorflowBackend(Backend):
     ) -> AbstractContextManager[StepGradients]:
         # On a CPU the step divides, so that nothing is held in memory before. Elsewhere
         # Keras compiles with XLA, which would divide again for each slot it updates.
-        check = check and bool(gradients)
+        if not _is_cpu():
+            return super().unscaled_in_step(gradients, variables, scale, check)
         stacks = _stacked(gradients)
-        if _is_cpu():
-            finite = _are_finite_divided(stacks, scale) if check else None
-            step_gradients = StepGradients(
-                lambda: _unstacked(_divided(stacks, scale)), finite
-            )
-        else:
-            divided = _divided(stacks, scale)
-            unstacked = _unstacked(divided)
-            finite = _are_finite(divided.values()) if check else None
-            step_gradients = StepGradients(lambda: unstacked, finite)
-        return contextlib.nullcontext(step_gradients)
+        finite = _are_finite_divided(stacks, scale) if check and gradients else None
+        return contextlib.nullcontext(
+            StepGradients(lambda: _unstacked(_divided(stacks, scale)), finite)
+        )
 
     def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if tf.distribute.in_cross_replica_context():

@@ -1,7 +1,9 @@
 """Files and copies of a `LossScaleOptimizer`: saving, `copy.deepcopy` and `pickle`."""
 
+import contextlib
 import dataclasses
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -35,26 +37,36 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
         saved.save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
-        values = [store[key] for key in [*store.keys()]]
+        shapes = sorted(tuple(store[key].shape) for key in [*store.keys()])
         model = vars(self).get("model_ref", lambda: None)()
         # A file without slots is that of an optimizer that was never built.
-        has_slots = any(len(value.shape) for value in values)
-        is_new = len(values) == len(self.variables) and not has_slots
+        is_new = len(shapes) == len(self.variables) and not any(shapes)
         if model is not None and model.built and not (self.built or is_new):
             self.build(model.trainable_variables)
-        if len(values) == len(self.inner_optimizer.variables):
-            self.inner_optimizer.load_own_variables(store)
-        elif len(values) == len(self.variables):
-            super().load_own_variables(store)
+        holders: tuple[Any, Any] = self.inner_optimizer, super()
+        for holder in holders:
+            if shapes == sorted(tuple(v.shape) for v in holder.variables):
+                holder.load_own_variables(store)
+                break
         else:
             warn(
-                "The optimizer state was skipped: the file has "
-                f"{len(values)} variables, this {type(self).__name__} has "
-                f"{len(self.variables)}. The loss scale starts at "
+                f"The optimizer state was skipped: the file has {len(shapes)} "
+                f"variables, this {type(self).__name__} has {len(self.variables)}; "
+                "counts and shapes must match. The loss scale starts at "
                 f"{self.initial_scale:g}, the iterations at 0. Before loading, build "
                 "the model, freeze and compile it like the saved one, and call "
                 "model.optimizer.build(model.trainable_variables)."
             )
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        # Stock Keras would set the wrapper's own variables, and ignore the others.
+        if len(weights) != len(self.variables):
+            raise ValueError(
+                f"Pass a value for each of the {len(self.variables)} variables of the "
+                f"optimizer, which must be built. Received: {len(weights)} values."
+            )
+        for variable, value in zip(self.variables, weights, strict=True):
+            variable.assign(value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         copied = memo[id(self)] = _snapshot(self).restored(_weights(self))
@@ -76,7 +88,7 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
 class Snapshot:
     """The state that a copy of an optimizer gets, except the weights it updates."""
 
-    classes: tuple[Any, Any]  # of the wrapper, and of its inner optimizer
+    classes: tuple[Any, ...]  # of the wrapper, of its inner optimizer and of its rule
     config: Config
     attributes: dict[str, Any]  # of the wrapper
     called: frozenset[str]  # methods that its loop has called
@@ -85,9 +97,7 @@ class Snapshot:
 
     def restored(self, weights: list[keras.Variable]) -> Any:
         """Return the copy, which updates `weights` if it is built."""
-        # A user's own classes need not be registered.
-        classes = {cls.__name__: cls for cls in self.classes}
-        with keras_internals.custom_object_scope(classes):
+        with _known(self.classes):
             copied = self.classes[0].from_config(self.config)
         vars(copied).update(self.attributes)
         copied.loop.ever.update(self.called)
@@ -100,16 +110,25 @@ class Snapshot:
 
 
 def _snapshot(optimizer: Any) -> Snapshot:
-    holder = optimizer if optimizer.built else optimizer.inner_optimizer
+    inner = optimizer.inner_optimizer
+    holder = optimizer if optimizer.built else inner
     values = [*map(ops.convert_to_numpy, _state(holder))] if holder.built else None
+    classes = type(optimizer), type(inner), type(optimizer.rule)
+    with _known(classes):
+        config = optimizer.get_config()
     return Snapshot(
-        classes=(type(optimizer), type(optimizer.inner_optimizer)),
-        config=optimizer.get_config(),
+        classes=classes,
+        config=config,
         attributes={k: getattr(optimizer, k) for k in ("rule", "saved_as_inner")},
         called=frozenset(optimizer.loop.ever),
         is_built=optimizer.built,
         values=values,
     )
+
+
+def _known(classes: tuple[Any, ...]) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which a user's own classes need not be registered."""
+    return keras_internals.custom_object_scope({cls.__name__: cls for cls in classes})
 
 
 def _state(optimizer: Any) -> list[keras.Variable]:

@@ -23,8 +23,6 @@ from keras_policies.loss_scaling.loss_scale import DynamicLossScale, LossScale
 LOSS_SCALE = "loss_scale"
 # The growth period, for stock Keras, of a rule without one: its counter is an int32.
 NEVER = 2**31 - 1
-# Keras up to 3.5 wrote these into configs, and never used them.
-IGNORED_DEFAULTS = {**SETTINGS, "loss_scale_factor": None}
 # An attribute of inner optimizers that a user has wrapped. `compile` may wrap one again
 # and again, and those of files may be wrapped to get another loss scale.
 IS_WRAPPED = "_keras_policies_is_wrapped"
@@ -56,14 +54,14 @@ def check(inner: Any, others: dict[str, Any]) -> None:
             "scale the loss and the other divide the gradients by another scale. Use "
             f"the first one, or wrap a new optimizer. Received: {inner!r}"
         )
-    if unknown := [name for name in others if name not in IGNORED_DEFAULTS]:
+    if unknown := [name for name in others if name not in SETTINGS]:
         raise ValueError(
             f"LossScaleOptimizer does not take the arguments: `{'`, `'.join(unknown)}`."
             " Pass the loss scale as loss_scale: 'dynamic', a number, or "
             f"DynamicLossScale(initial_loss_scale, increment_period). {FORMER}"
         )
     for name, value in others.items():
-        if value != IGNORED_DEFAULTS[name]:
+        if value != SETTINGS[name]:
             raise ValueError(
                 f"LossScaleOptimizer does not take {name}={value!r}. Set it on the "
                 "`inner_optimizer`."
@@ -84,7 +82,7 @@ def rule_for(loss_scale: loss_scales.LossScaleLike) -> LossScale:
             "optimizer itself, or pass 'dynamic', a number or a LossScale."
         )
     initial = rule.initial_loss_scale
-    if not 0 < initial <= loss_scales.FLOAT32_MAX:
+    if not (loss_scales.is_real(initial) and 0 < initial <= loss_scales.FLOAT32_MAX):
         raise ValueError(
             "The initial_loss_scale of a LossScale must be positive and finite in "
             f"float32. Received: initial_loss_scale={initial!r} of {rule!r}."
@@ -159,14 +157,12 @@ def arguments(config: Config, custom_objects: CustomObjects) -> Config:
 
 
 def _rule(written: Config | None, stock: LossScale) -> LossScale:
-    if written is None:
-        return stock
-    if loss_scales.class_of(written) is None:
-        name = written.get("class_name") if isinstance(written, dict) else None
-        warn(
-            f"The loss scale {written!r} has an unknown class, so the "
-            f"scale moves as {stock!r}. To read it, pass "
-            f"custom_objects={{{name!r}: ...}}, or import the module that registers it."
-        )
-        return stock
-    return loss_scales.get(written) or stock
+    if written is None or loss_scales.class_of(written) is not None:
+        return loss_scales.get(written) or stock
+    name = written.get("class_name") if isinstance(written, dict) else None
+    warn(
+        f"The loss scale {written!r} has an unknown class, so the scale moves as "
+        f"{stock!r}. To read it, pass custom_objects={{{name!r}: ...}}, or import the "
+        "module that registers it."
+    )
+    return stock

@@ -9,7 +9,8 @@ import keras
 
 from keras_policies._common.types import Tensor
 
-# Settings that Keras gives every optimizer; a wrapper's own would do nothing.
+# Settings that Keras gives every optimizer. A wrapper's own would do nothing; Keras up
+# to 3.5 wrote them into its configs.
 SETTINGS = {
     "weight_decay": None,
     "clipnorm": None,
@@ -19,6 +20,7 @@ SETTINGS = {
     "ema_momentum": 0.99,
     "ema_overwrite_frequency": None,
     "gradient_accumulation_steps": None,
+    "loss_scale_factor": None,
 }
 
 
@@ -27,6 +29,9 @@ class InnerHyperparameters:
 
     inner_optimizer: keras.optimizers.Optimizer
     is_wrapping = False  # until the constructor is done
+
+    def exclude_from_weight_decay(self, *args: Any, **kwargs: Any) -> None:
+        self.inner_optimizer.exclude_from_weight_decay(*args, **kwargs)
 
     @property
     def iterations(self) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_policies._common.types import Tensor, Tensors
 from keras_policies._common.warnings import warn
@@ -30,20 +31,33 @@ if keras.backend.backend() != "tensorflow":
     BYPASSED.append("stateless_apply")
 
 
-def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) -> None:
-    """Warn if the code being compiled contains the loss scale as a constant.
+IN_SCOPE = (
+    "Build the optimizer, and do this in `with keras.StatelessScope(state_mapping="
+    "[*zip(optimizer.variables, optimizer_variables)]):`, where optimizer_variables "
+    "are those that you pass to stateless_apply."
+)
 
-    `jax.jit` freezes a variable at its first value, unless a `keras.StatelessScope`
-    provides one. `method` is about to scale or unscale `loss`.
+
+def read_scale(optimizer: Any, method: str) -> Tensor:
+    """Return the loss scale of an optimizer, which `method` is about to use.
+
+    Warns if the code being compiled contains it as a constant: `jax.jit` freezes a
+    variable at its first value, unless a `keras.StatelessScope` provides one.
     """
-    if backend.is_constant(scale, loss):
+    scale = optimizer.initial_scale
+    try:
+        scale = optimizer.dynamic_scale.value if optimizer.built else scale
+    except TypeError as error:  # `fit` on jax takes the values of variables away
+        raise ValueError(
+            f"{method} finds no loss scale: inside `fit` on jax, variables have no "
+            f"values. {IN_SCOPE}"
+        ) from error
+    if optimizer.dynamic and backend.is_constant(scale):
         warn(
             f"{method} is compiled with the current loss scale as a constant, and "
-            "will not follow its changes. Build the optimizer, and call the method in "
-            "`with keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
-            "optimizer_variables)]):`, where optimizer_variables are those that you "
-            "pass to stateless_apply."
+            f"will not follow its changes. {IN_SCOPE}"
         )
+    return ops.stop_gradient(ops.convert_to_tensor(scale, dtype="float32"))
 
 
 def warn_if_bypassed(inner: keras.optimizers.Optimizer) -> None:

@@ -138,8 +138,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     @property
     def loss_scale(self) -> Tensor:
         """float32 scalar tensor, the current loss scale."""
-        scale = self.dynamic_scale if self.built else self.initial_scale
-        return _value(ops.convert_to_tensor(scale, dtype="float32"))
+        return loop_state.read_scale(self, "loss_scale")
 
     @property
     def skipped_steps(self) -> Tensor:
@@ -176,7 +175,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
         if loop_state.GET_SCALED in self.loop.overridden:
             with self.loop.in_override(loop_state.GET_SCALED):
                 return self.get_scaled_loss(loss)
-        return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
+        return ops.multiply(loss, loop_state.read_scale(self, "scale_loss"))
 
     def get_scaled_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in the dtype of `loss`.
@@ -191,7 +190,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
             return lambda: self.get_scaled_loss(loss())
         self.loop.called(loop_state.GET_SCALED)
         loss = ops.convert_to_tensor(loss)
-        scale = self._scale_for(loss, "get_scaled_loss")
+        scale = loop_state.read_scale(self, "get_scaled_loss")
         return loss * ops.cast(scale, loss.dtype)
 
     def get_unscaled_gradients(self, grads: Iterable[Tensor]) -> list[Tensor]:
@@ -226,7 +225,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
         present = [g for g in grads if g is not None]
         if not present:
             return grads
-        scale = self._scale_for(present[0], "get_unscaled_gradients")
+        scale = loop_state.read_scale(self, "get_unscaled_gradients")
         divided = iter(backend.unscale(present, scale))
         unscaled = [g if g is None else ops.cast(next(divided), g.dtype) for g in grads]
         self.loop.know((), unscaled)
@@ -256,27 +255,27 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
         targets = None if trainable_variables is None else list(trainable_variables)
         if targets is None:
             variables = keras_internals.updated_variables(self)
-        elif len(grads) != len(variables := targets):
-            raise ValueError(
-                "Pass as many gradients as variables, None for a variable without one. "
-                f"Received: {len(grads)} gradients, {len(targets)} variables."
-            )
-        elif not self.built:
-            self.build(targets)
-        elif self.updates_stand_ins:
-            self.take_for_stand_ins(targets)
+        else:
+            variables = targets
+            if len(grads) != len(targets):
+                raise ValueError(
+                    "Pass as many gradients as variables, None for a variable without "
+                    f"one. Received: {len(grads)} gradients, {len(targets)} variables."
+                )
+            if targets and not self.built:
+                self.build(targets)
+            if self.updates_stand_ins:
+                self.take_for_stand_ins(targets)
+        configs.drop_loss_scale_factor(self.inner_optimizer, self.rule)
         if not self.built or len(grads) != len(variables):
             # Keras says what is wrong.
             self.inner_optimizer.apply(grads, targets)
             return
-        scaled = [False] * len(grads)
-        if self.loop.are_scaled("apply", grads, are_scaled):
-            # float8 training passes a variable's new value as its gradient.
-            values = [getattr(v, "overwrite_with_gradient", False) for v in variables]
-            scaled = [
-                grad is not None and not is_value
-                for grad, is_value in zip(grads, values, strict=True)
-            ]
+        is_scaled = self.loop.are_scaled("apply", grads, are_scaled)
+        # float8 training passes a variable's new value as its gradient.
+        values = [getattr(v, "overwrite_with_gradient", False) for v in variables]
+        pairs = zip(grads, values, strict=True)
+        scaled = [is_scaled and g is not None and not is_value for g, is_value in pairs]
         if any(scaled):
             self.loop.warn_if_not_asked(grads[scaled.index(True)], self.rule)
             if loop_state.UNSCALE in self.loop.overridden:
@@ -319,13 +318,6 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
                 self, optimizer_variables, grads, trainable_variables
             )
         return applied
-
-    def _scale_for(self, loss: Tensor, method: str) -> Tensor:
-        """Return the loss scale for a loss, or for one of its gradients."""
-        if self.dynamic:
-            scale = self.dynamic_scale if self.built else None
-            loop_state.warn_if_constant(scale, loss, method)
-        return self.loss_scale
 
     def _step(
         self,

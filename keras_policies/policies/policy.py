@@ -58,8 +58,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         is_auto = isinstance(loss_scale, str) and loss_scale in AUTO
         self.has_own_scale = not is_auto
         self._loss_scale = loss_scales.get(auto(self.name) if is_auto else loss_scale)
-        can_use_it = self.compute_dtype in ("float16", None)
-        if self.loss_scale is not None and not can_use_it:
+        if self.loss_scale is not None and self.compute_dtype not in ("float16", None):
             warn(
                 "Creating a Policy with a loss scale is only useful for float16 "
                 f"policies. You passed loss_scale={loss_scale!r} for policy "

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import keras_policies
+from keras_policies.legacy.build import masks
 
 ARCHIVE = legacy_files.FOLDER / "masks.tar.xz"
 NAMES = legacy_files.on_this_backend(legacy_files.names(ARCHIVE), each_release=True)
@@ -44,3 +45,22 @@ def test_padding_is_treated_as_in_tensorflow_also_in_the_converted_file(
     if not re.search(UNRECORDED, name):
         model.save(tmp_path / "new.keras")
         check(keras.models.load_model(tmp_path / "new.keras"), folder / name)
+
+
+@pytest.mark.once("no backend differs")
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0, 1, 1], [False, True, True]),
+        ([1, 1, 1], [True, True, True]),
+        # tf.keras adds (1 - mask) * -1e9 to the scores, which are lost in rounding.
+        ([2, 2, 2], [False, False, False]),
+        ([0, 0, 0], [False, False, False]),
+    ],
+    ids=str,
+)
+def test_a_mask_of_numbers_chooses_the_largest_of_a_row(row, expected):
+    mask = keras.Input((1, 3))
+    model = keras.Model(mask, masks.chosen(mask, 1))
+    (found,) = legacy_files.called(model, np.array([[row]], "float32"))
+    assert found.tolist() == [[expected]]

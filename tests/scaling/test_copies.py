@@ -21,6 +21,10 @@ class Subclass(LossScaleOptimizer):
     pass
 
 
+class Unregistered(DynamicLossScale):
+    pass
+
+
 def deepcopied(optimizer):
     return copy.deepcopy(optimizer)
 
@@ -41,14 +45,15 @@ def tensor(x):
 
 
 @HOW
-@pytest.mark.parametrize("rule", RULES, ids=["dynamic", "fixed"])
+@pytest.mark.parametrize("rule", [*RULES, Unregistered(8)], ids=repr)
 @pytest.mark.parametrize("cls", [LossScaleOptimizer, Subclass])
 def test_a_copy_has_the_class_the_rule_and_the_inner_optimizer(cls, rule, copied_by):
     optimizer = cls(keras.optimizers.Adam(0.25, beta_1=0.5, clipnorm=2.0), rule, "lso")
     copied = copied_by(optimizer)
     assert type(copied) is cls
     assert copied.rule == rule
-    assert copied.get_config() == optimizer.get_config()
+    with keras.saving.custom_object_scope({"Unregistered": Unregistered}):
+        assert copied.get_config() == optimizer.get_config()
     assert type(copied.inner_optimizer) is type(optimizer.inner_optimizer)
     assert copied.inner_optimizer is not optimizer.inner_optimizer
     assert not copied.built
@@ -120,6 +125,19 @@ def test_a_state_that_only_the_inner_optimizer_has_is_copied(copied_by):
     copied = copied_by(LossScaleOptimizer(inner, 8))
     assert not copied.built
     assert int(copied.applied_steps) == 1
+
+
+def test_set_weights_sets_the_inner_optimizers_too():
+    first, second = (LossScaleOptimizer(INNER["adam"](), 8) for _ in range(2))
+    for optimizer in first, second:
+        optimizer.build([keras.Variable([1.0, 2.0])])
+    first.apply([tensor([8.0, 16.0])], are_scaled=True)
+    weights = [numpy(v) for v in first.variables]
+    second.set_weights(weights)
+    for ours, theirs in zip(second.variables, weights, strict=True):
+        np.testing.assert_array_equal(numpy(ours), theirs)
+    with pytest.raises(ValueError, match="each of the 8 variables.*Received: 7 values"):
+        second.set_weights(weights[:7])
 
 
 @HOW

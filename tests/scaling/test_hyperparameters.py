@@ -57,6 +57,24 @@ def test_a_callback_that_sets_a_hyperparameter_changes_the_next_step(
     assert seen == expected
 
 
+def test_what_is_excluded_from_weight_decay_does_not_decay():
+    inner = keras.optimizers.SGD(0.5, weight_decay=0.5)
+    optimizer = LossScaleOptimizer(inner, 8)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    variables = [keras.Variable([1.0], name=name) for name in ("kernel", "bias")]
+    optimizer.apply([tensor([0.0])] * 2, variables, are_scaled=True)
+    assert [v.numpy().tolist() for v in variables] == [[0.75], [1.0]]
+
+
+def test_a_loss_scale_factor_set_later_is_not_used():
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), 8)
+    variable = keras.Variable([1.0])
+    optimizer.loss_scale_factor = 4.0
+    with pytest.warns(UserWarning, match="loss_scale_factor=4.0.*loss scale is used"):
+        optimizer.apply([optimizer.scale_loss(tensor([1.0]))], [variable])
+    assert variable.numpy().tolist() == [0.0]
+
+
 @pytest.mark.parametrize(
     "options",
     [{"use_ema": True}, {"gradient_accumulation_steps": 2}],

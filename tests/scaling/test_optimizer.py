@@ -215,6 +215,14 @@ def test_subset_of_the_variables_may_be_applied():
     assert [numpy(v).tolist() for v in variables] == [[1.0], [0.0]]
 
 
+def test_a_step_without_variables_does_nothing():
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), 8)
+    variable = keras.Variable([1.0])
+    optimizer.apply([], [])
+    optimizer.apply([tensor([8.0])], [variable], are_scaled=True)
+    assert numpy(variable).tolist() == [0.0]
+
+
 class Unending(LossScale):
     initial_loss_scale = float("inf")
 

@@ -64,12 +64,33 @@ def test_the_methods_of_tf_keras_warn_too():
 
 
 @on_jax
-def test_gradients_that_are_not_compiled_need_no_scope():
+def test_reading_the_scale_or_applying_with_it_as_a_constant_warns_too():
+    import jax
+
+    w, optimizer = built(mp.DynamicLossScale(8))
+    with pytest.warns(UserWarning, match="loss_scale is compiled .* as a constant"):
+        jax.jit(lambda loss: loss * optimizer.loss_scale)(np.float32(1))
+    state = [v.value for v in optimizer.variables]
+    step = jax.jit(lambda g: optimizer.stateless_apply(state, [g], [w.value], True))
+    with pytest.warns(UserWarning, match="loss_scale is compiled .* as a constant"):
+        step(w.value)
+
+
+@on_jax
+@pytest.mark.parametrize("method", ["scale_loss", "loss_scale"])
+def test_gradients_that_are_not_compiled_need_no_scope(method):
     import jax
 
     w, optimizer = built("dynamic")
-    loss = jax.grad(lambda value: optimizer.scale_loss(ops.sum(value * 2.0)))
-    assert np.asarray(loss(w.value)).tolist() == [2.0**16]
+
+    def scaled(value):
+        loss = ops.sum(value * 2.0)
+        scales_itself = method == "loss_scale"
+        return (
+            optimizer.loss_scale * loss if scales_itself else optimizer.scale_loss(loss)
+        )
+
+    assert np.asarray(jax.grad(scaled)(w.value)).tolist() == [2.0**16]
 
 
 @on_jax
@@ -172,6 +193,46 @@ class OnTorch(keras.Model):
         with torch.no_grad():
             self.optimizer.apply([w.value.grad for w in weights], weights)
         return {"loss": loss.detach()}
+
+
+@on_jax
+@pytest.mark.parametrize("loss_scale", [8, "dynamic"])
+def test_a_train_step_that_scales_outside_of_a_scope_is_told(loss_scale):
+    class Outside(keras.Sequential):
+        def train_step(self, state, data):
+            return self.optimizer.scale_loss(1.0), state
+
+    model = Outside([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile(mp.LossScaleOptimizer(keras.optimizers.SGD(), loss_scale), "mse")
+    with pytest.raises(ValueError, match="scale_loss finds no .*keras.StatelessScope"):
+        model.fit(np.ones((2, 1)), np.ones((2, 1)), verbose=0)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="AutoGraph: TensorFlow only")
+@pytest.mark.parametrize("method", ["scale_loss", "get_scaled_loss"])
+def test_autograph_converts_a_whole_step(method, caplog):
+    import tensorflow as tf
+
+    w, optimizer = built("dynamic")
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = getattr(optimizer, method)(tf.reduce_sum(w.value * 2.0))
+        gradients = tape.gradient(loss, [w.value])
+        if method == "get_scaled_loss":
+            gradients = optimizer.get_unscaled_gradients(gradients)
+            optimizer.apply_gradients(zip(gradients, [w], strict=True))
+        else:
+            optimizer.apply(gradients, [w])
+
+    tf.get_logger().addHandler(caplog.handler)
+    try:
+        step()
+    finally:
+        tf.get_logger().removeHandler(caplog.handler)
+    assert caplog.messages == []
+    assert w.numpy().tolist() == [0.0]
 
 
 def test_a_train_step_of_ones_own_is_scaled():
