@@ -204,7 +204,7 @@ def text_inputs(model: keras.Model) -> TextInputs:
     Example:
         >>> model = load_model("texts_of_2023.keras", texts="outside")
         >>> text_inputs(model)(["The cat!"]).shape
-        (1, 12)
+        (1, 6)
     """
     if model not in _texts_by_model:
         raise ValueError(

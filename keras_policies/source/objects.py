@@ -129,6 +129,8 @@ class Objects:
         named = (
             self.name(value["class_name"], config["name"]) if "name" in config else {}
         )
+        if named and config["name"] == getattr(parameters.get("name"), "default", None):
+            named = {}  # as of an optimizer before Keras 3.15
         # Sorted, since some configs have the order of the call that made the object.
         values = {key: self._argument(key, config[key]) for key in sorted(needed)}
         return call(name, *arguments(cls, named | values))

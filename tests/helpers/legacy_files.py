@@ -9,6 +9,7 @@ import tarfile
 
 import keras
 import numpy as np
+import packaging.version
 import pytest
 
 from keras_policies.backends.running import backend
@@ -19,28 +20,28 @@ NEWEST = "2.15.1"
 NEWEST_KERAS = re.compile(r"2\.15\.1/|keras-")  # and what Keras 3 exports
 SHARE = 5  # one of so many cases is asserted whole where torch does all
 IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
+KERAS = packaging.version.Version(keras.__version__).release[:2]
+# What stock Keras refuses or computes otherwise: docs/compatibility.md.
+TAKES_UNUSED_INPUTS = not (3, 10) <= KERAS < (3, 14)
+TRANSPOSES = keras.backend.backend() != "torch" or KERAS >= (3, 15)
+DIVIDES_BY_BATCH = KERAS >= (3, 14)  # the losses of activities in TimeDistributed
 IS_THOROUGH = keras.backend.backend() == "torch" and not IS_LOWEST_KERAS
 once = pytest.mark.once("no backend matters here")
+needs_unused_inputs = pytest.mark.skipif(
+    not TAKES_UNUSED_INPUTS, reason="this Keras refuses inputs that no layer uses"
+)
+needs_transposes = pytest.mark.skipif(
+    not TRANSPOSES, reason="this Keras transposes convolutions otherwise on torch"
+)
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
 CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}
 FORMS = "saved_model", "model.h5", "model.keras"
 
 
-@functools.cache
-def _takes_unused_inputs():
-    """Return whether stock Keras makes such a model: 3.10 to 3.13 do not."""
-    used, unused = keras.Input((1,)), keras.Input((1,))
-    try:
-        keras.Model([used, unused], keras.layers.Dense(1)(used))
-    except ValueError:
-        return False
-    return True
-
-
 def is_for_unused_inputs(error):
     """Return whether a file was refused because this Keras takes no unused inputs."""
-    return not _takes_unused_inputs() and "inputs that no layer uses" in str(error)
+    return not TAKES_UNUSED_INPUTS and "inputs that no layer uses" in str(error)
 
 
 class Scale(keras.layers.Layer):

@@ -1,6 +1,7 @@
 """Models whose source code is written in tests, and some that have none."""
 
 import keras
+import legacy_files
 import numpy as np
 from keras import layers, ops
 
@@ -341,11 +342,16 @@ _MADE += [inner_model_of_a_list, mask_given, attention, operations, constants, n
 _MADE += [large_constant, policies, input_kinds, no_layers, inner_sequentials, cells]
 _MADE += [model_in_a_wrapper, two_directions, training_settings, frozen_base, images]
 _MADE += [unused_input, equal_names]
+_UNUSED = [no_layers, unused_input, input_kinds]  # inputs that no layer uses
 REPEATED = [transformer, residual_stages, inverted_residuals, equal_layers, skips]
 REPEATED += [inner_blocks, two_states, shared_in_loop, odd_numbers, encoder_decoder]
 REPEATED += [two_towers, two_words]
 _MADE += REPEATED
-MODELS = {make.__name__: make for make in _MADE}
+MODELS = {
+    make.__name__: make
+    for make in _MADE
+    if legacy_files.TAKES_UNUSED_INPUTS or make not in _UNUSED
+}
 
 
 class Custom(keras.layers.Layer):

@@ -51,6 +51,9 @@ REFUSED = {
     # A sequence and its padded self are not known to be one item apart.
     "skewed_any": "needs a divisor that is known",
 }
+if not legacy_files.TRANSPOSES:
+    OTHER = "it was rebuilt wrongly: it gives other numbers"
+    REFUSED |= {"own_conv2d_transpose": OTHER, "transposed_inside": OTHER}
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2, "mixed_bfloat16": 2e-2}
 # The assignment that moved the statistics came before their use.
 OTHER_STEP = ("moving_mean",)
@@ -193,7 +196,10 @@ def test_the_slots_of_the_optimizer_belong_to_the_same_weights(of, name):
         ("own_conv2d", {"Conv2D"}),
         ("own_conv3d", {"Conv3D"}),
         ("own_depthwise", {"DepthwiseConv2D"}),
-        ("own_conv2d_transpose", {"Conv2DTranspose"}),
+        pytest.param(
+            *("own_conv2d_transpose", {"Conv2DTranspose"}),
+            marks=legacy_files.needs_transposes,
+        ),
         ("own_lookup", {"Embedding"}),
         ("projected", {"Dense"}),
         ("separable_inside", {"SeparableConv2D"}),

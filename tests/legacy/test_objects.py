@@ -69,6 +69,7 @@ def check(model, case):
         np.testing.assert_allclose(found, stored["y"], 1e-5, 1e-6)
 
 
+@legacy_files.needs_transposes
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("root", [None, "generator"])
 def test_the_generator_of_a_gan_is_found(release, root, folder):

@@ -69,6 +69,7 @@ def test_a_file_that_plain_keras_computes_otherwise_is_not_written(
 
 @pytest.mark.filterwarnings("ignore:Layer 'model' .* does not support masking")
 @legacy_files.once
+@legacy_files.needs_unused_inputs
 def test_masks_that_a_file_cannot_record_are_noticed(tmp_path):
     folder = legacy_files.unpacked(tmp_path, [MASKS])
     for name in "nested", "nested_both_ways", "nested_decoder":

@@ -21,7 +21,7 @@ TOLD = {
     "activity_attention": "the activity regularizer of 'multi_head_attention'",
     "activity_simple_rnn": "the activity regularizer of 'bidirectional/simple_rnn'",
 }
-if legacy_files.IS_LOWEST_KERAS:  # it does not divide by the batch size
+if not legacy_files.DIVIDES_BY_BATCH:
     TOLD |= {"over_steps": "left out: the activity regularizer of"}
 
 

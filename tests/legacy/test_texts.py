@@ -379,6 +379,7 @@ def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
     assert model(numbers).shape == (1, 3, 2)
 
 
+@legacy_files.needs_unused_inputs
 @pytest.mark.filterwarnings("ignore:.*has no weights", "ignore:.*providing `inputs`")
 def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
     path, written = tmp_path / "model.json", architecture("OwnModel")

@@ -1,4 +1,5 @@
 import doctest
+import functools
 import importlib
 import json
 import os
@@ -58,6 +59,13 @@ def anchors(path):
     return {heading.replace(" ", "-") for heading in words}
 
 
+@functools.cache
+def texts():
+    """Return the content of a `.keras` file whose model classifies texts."""
+    with tarfile.open(legacy_files.FOLDER / "texts.tar.xz") as archive:
+        return archive.extractfile("texts/2.15.1/sentiment/model.keras").read()
+
+
 @pytest.fixture
 def old_files(tmp_path, monkeypatch):
     """Be where the docstrings' legacy files are."""
@@ -65,8 +73,7 @@ def old_files(tmp_path, monkeypatch):
     shutil.copytree(source / "saved_model", tmp_path / "model_of_2020")
     for name in "model_of_2020.h5", "weights_of_2020.h5":
         shutil.copy(source / "model.h5", tmp_path / name)
-    texts = legacy_files.FOLDER / "lookups/2.15.1/TextVectorization-tf_idf"
-    shutil.copy(texts / "model.keras", tmp_path / "texts_of_2023.keras")
+    (tmp_path / "texts_of_2023.keras").write_bytes(texts())
     monkeypatch.chdir(tmp_path)
     return {"x": np.zeros((4, 12, 12, 3), "float32")}
 

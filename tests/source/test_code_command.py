@@ -69,9 +69,7 @@ def test_the_command_prints_the_code_of_a_keras_3_model(tmp_path, capsys):
     model.save(path)
     assert main(["code", str(path), "--compile", "--train"]) == 0
     printed = capsys.readouterr().out
-    # In Keras 3.8, the name of "sgd" is written.
-    name = 'name="SGD"' if keras.__version__.startswith("3.8.") else ""
-    assert f"optimizer=keras.optimizers.SGD({name})," in printed
+    assert "optimizer=keras.optimizers.SGD()," in printed
     assert "from keras import layers" in printed
 
 
@@ -150,6 +148,7 @@ def sources(folder):
 
 
 @pytest.mark.once("Keras 3.8 is given other operations", for_all_keras=True)
+@pytest.mark.skipif(legacy_files.KERAS < (3, 15), reason="shapes are lists in configs")
 @pytest.mark.filterwarnings("ignore::keras_policies.KerasPoliciesWarning")
 def test_the_examples_of_the_page_are_what_is_written(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

@@ -108,6 +108,9 @@ def inputs(
         shape = [examples if batch is None else batch, *shape] if spec.shape else []
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         drawn = _random(random, spec.dtype, shape, bound)
+        if not is_words and spec.dtype != "bool" and len(drawn.shape) > 1:
+            # Opposite signs, so that no ReLU gives zeros for all examples.
+            drawn[1::2] = -drawn[: len(drawn) // 2 * 2 : 2] / 2
         if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
             vectors = np.reshape(PADDING, (-1, *[1] * (len(shape) - 2)))
             drawn[-1, -len(PADDING) :] = vectors

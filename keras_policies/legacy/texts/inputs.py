@@ -38,9 +38,9 @@ class TextInputs:
         >>> model = load_model("texts_of_2023.keras", texts="outside")
         >>> texts = text_inputs(model)
         >>> texts(["The cat!", "the dog"]).shape
-        (2, 12)
+        (2, 6)
         >>> model.predict(texts(["The cat!"]), verbose=0).shape
-        (1, 12)
+        (1, 1)
     """
 
     sources: tuple[Source, ...]
