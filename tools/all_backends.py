@@ -1,11 +1,11 @@
 """Check everything: lint, types, and the tests on each backend.
 
-    python tools/all_backends.py [--rest] [--slow]
+    python tools/all_backends.py [--rest] [--weekly]
 
 First it runs what `tools/check.py` runs. Then it runs the slow tests on torch, and, on
 the other backends, the tests that are not slow or are about each backend. `--rest`
-skips `tools/check.py`, if you have just run it. `--slow` runs only the remaining tests:
-the other slow tests, on the other backends.
+skips `tools/check.py`, if you have just run it. `--weekly` runs only the remaining
+tests: those that are marked so on torch, and the other slow tests on other backends.
 """
 
 import os
@@ -17,13 +17,14 @@ sys.path.append(str(pathlib.Path(__file__).parent))  # imported as tools.all_bac
 import check
 
 BACKENDS = "jax", "tensorflow", "torch"
+WEEKLY = "slow(weekly=True)"
 ON_EACH = "not slow or slow(each_backend=True)"
 CACHE = "JAX_COMPILATION_CACHE_DIR"  # one that is set is kept, and used by the next run
 
 
 def rest():
     """Run the tests that `tools/check.py` does not run."""
-    slow = {"slow, torch": check.tests("torch", "-m", "slow")}
+    slow = {"slow, torch": check.tests("torch", "-m", f"slow and not {WEEKLY}")}
     return slow | others(ON_EACH)
 
 
@@ -45,8 +46,9 @@ def others(chosen):
 
 def main():
     os.environ.pop("KERAS_BACKEND", None)
-    if "--slow" in sys.argv:
-        check.report(others(f"not ({ON_EACH})"))
+    if "--weekly" in sys.argv:
+        weekly = {"weekly, torch": check.tests("torch", "-m", WEEKLY)}
+        check.report(weekly | others(f"not ({ON_EACH})"))
     results = {} if "--rest" in sys.argv else check.check()
     check.report(results | rest())
 

@@ -27,19 +27,25 @@ def server():
 
 # A file is described without Keras.
 INSPECTED = pytest.mark.once("no Keras", for_all_keras=True)
+DAILY = 4  # one of so many is not left to the weekly tests
 CASES = [
     pytest.param(
         action,
         make,
         match,
         id=f"{name}-{action}",
-        marks=INSPECTED if action == "inspect" else (),
+        marks=[
+            *([INSPECTED] if action == "inspect" else []),
+            pytest.mark.slow("236 processes", weekly=bool(number % DAILY)),
+        ],
     )
-    for name, (actions, make, match) in {
-        **hostile_sizes.COSTS,
-        **hostile_folds.COSTS,
-        **hostile_sessions.COSTS,
-    }.items()
+    for number, (name, (actions, make, match)) in enumerate(
+        {
+            **hostile_sizes.COSTS,
+            **hostile_folds.COSTS,
+            **hostile_sessions.COSTS,
+        }.items()
+    )
     for action in actions
 ]
 
@@ -49,7 +55,6 @@ def files_of(make):
     return make()
 
 
-@pytest.mark.slow("236 processes")
 @pytest.mark.once("a process on numpy")
 @pytest.mark.parametrize(("action", "make", "match"), CASES)
 def test_a_file_costs_what_its_size_explains(server, tmp_path, action, make, match):

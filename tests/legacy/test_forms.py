@@ -113,6 +113,12 @@ QUICK = [
     *("2.15.1/norm_of_whole_numbers/model.h5", "2.15.1/masked_columns/model.h5"),
 ]
 SLOW = pytest.mark.slow("another release, format, or place of the same layers")
+WEEKLY = pytest.mark.slow("the same on another backend", weekly=True)
+OTHERS = [
+    pytest.param(each, marks=WEEKLY)
+    for each in ("jax", "tensorflow")
+    if legacy_files.IS_THOROUGH
+]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +141,7 @@ def cases():
 
 
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype int64")  # jax
-@pytest.mark.parametrize("plain", BACKENDS, indirect=True)
+@pytest.mark.parametrize("plain", [*OTHERS, OWN], indirect=True)
 @pytest.mark.parametrize("name", cases())
 def test_it_is_right_wherever_it_stands(written, plain, name):
     check(plain, *written(name), tolerance=5e-3 if "half" in name else 2e-4)

@@ -77,7 +77,7 @@ def paths(tmp_path_factory):
     return [str(p.parent if p.suffix == ".pb" else p) for p in found]
 
 
-@pytest.mark.slow("1,900 files, twice")
+@pytest.mark.slow("1,900 files, twice", weekly=True)
 @pytest.mark.once("a process without Keras")
 def test_a_description_is_the_same_where_importing_keras_raises(paths):
     found, wanted = described(paths, REFUSE), described(paths, "import keras")

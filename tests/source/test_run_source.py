@@ -91,7 +91,7 @@ def application(name):
     return make(weights=None, input_shape=shape, classes=10)
 
 
-@pytest.mark.slow("six models of up to 700 layers")
+@pytest.mark.slow("six models of up to 700 layers", weekly=True)
 @pytest.mark.skipif(
     legacy_files.IS_LOWEST_KERAS,
     reason="jaxlib 0.4.38 compiles DenseNet121 to an illegal instruction",
