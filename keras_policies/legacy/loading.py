@@ -1,13 +1,13 @@
 """`load_model` and `load_weights`."""
 
 import dataclasses
+import os
 import weakref
 from collections.abc import Collection
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common import origins
 from keras_policies._common import warnings as warn
 from keras_policies._common.types import CustomObjects, Path, PolicyLike, Source
 from keras_policies.legacy import keras_files, notices, progress
@@ -157,11 +157,18 @@ def load_model(
                 f"{filepath}: the file has no weights, so the model has new ones. "
                 'Pass weights="weights.h5", or call load_weights(model, "weights.h5").'
             )
-        return origins.remember(built.model, filepath)
+        return _with_file(built.model, filepath)
     model = keras_files.open_with_keras(
         filepath, custom_objects, compile=compile, safe_mode=safe_mode
     )
-    return origins.remember(model, filepath)
+    return _with_file(model, filepath)
+
+
+def _with_file(model: keras.Model, source: Source) -> keras.Model:
+    """Return a model, with its file in the attribute that `to_source` reads."""
+    if isinstance(source, str | os.PathLike):
+        vars(model)["_keras_policies_file"] = os.path.abspath(source)
+    return model
 
 
 def checked_options(

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_policies._common import origins
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
 from keras_policies.source import checking
@@ -113,7 +112,7 @@ def _check(model: keras.Model) -> None:
 
 
 def _title(model: keras.Model, origin: Path | None) -> str:
-    file = origin or origins.file_of(model)
+    file = origin or vars(model).get("_keras_policies_file")  # set by load_model
     source = f", from {os.path.basename(os.path.abspath(file))}" if file else ""
     return re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")[:78]
 
