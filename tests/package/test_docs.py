@@ -78,6 +78,7 @@ def old_files(tmp_path, monkeypatch):
     return {"x": np.zeros((4, 12, 12, 3), "float32")}
 
 
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype int64")  # jax
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_run(name, old_files):
     module = importlib.import_module(name)
@@ -94,6 +95,7 @@ def test_public_names_are_documented():
         assert "Example:" in doc, name
 
 
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype int64")  # jax
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_a_page_run(page, old_files, capsys):
     own = "# KERAS_BACKEND=" + keras.backend.backend()
