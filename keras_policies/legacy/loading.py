@@ -167,7 +167,7 @@ def load_model(
 def _with_file(model: keras.Model, source: Source) -> keras.Model:
     """Return a model, with its file in the attribute that `to_source` reads."""
     if isinstance(source, str | os.PathLike):
-        vars(model)["_keras_policies_file"] = os.path.abspath(source)
+        vars(model)["keras_policies_file"] = os.path.abspath(source)
     return model
 
 

@@ -112,7 +112,7 @@ def _check(model: keras.Model) -> None:
 
 
 def _title(model: keras.Model, origin: Path | None) -> str:
-    file = origin or vars(model).get("_keras_policies_file")  # set by load_model
+    file = origin or vars(model).get("keras_policies_file")  # set by load_model
     source = f", from {os.path.basename(os.path.abspath(file))}" if file else ""
     return re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")[:78]
 
