@@ -19,8 +19,8 @@ from keras_policies.backends.running import backend
 NEWEST = "2.15.1"
 NEWEST_KERAS = re.compile(r"2\.15\.1/|keras-")  # and what Keras 3 exports
 SHARE = 5  # one of so many cases is asserted whole where torch does all
-IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
 KERAS = packaging.version.Version(keras.__version__).release[:2]
+IS_LOWEST_KERAS = KERAS == (3, 8)
 # What stock Keras refuses or computes otherwise: docs/compatibility.md.
 TAKES_UNUSED_INPUTS = not (3, 10) <= KERAS < (3, 14)
 TRANSPOSES = keras.backend.backend() != "torch" or KERAS >= (3, 15)

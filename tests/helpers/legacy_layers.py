@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-from legacy_files import IS_LOWEST_KERAS, arrays, called, one
+from legacy_files import IS_LOWEST_KERAS, KERAS, arrays, called, one
 
 import keras_policies
 from keras_policies import keras_internals
@@ -118,7 +118,6 @@ KNOWN_BEFORE = {
         ),
     ),
 }
-KERAS = tuple(int(part) for part in keras.__version__.split(".")[:2])
 
 
 def expectation(name):

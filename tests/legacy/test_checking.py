@@ -404,6 +404,15 @@ def test_a_graph_in_float16_is_known_by_its_rounding(folder, monkeypatch, name):
         load_model(case.model, verify=True)
 
 
+def test_no_sum_of_the_drawn_numbers_is_negative_in_all_examples():
+    """A ReLU behind weights of one sign would give zeros, which hide what follows."""
+    for size in range(1, 40):
+        for batch in (None, 3):
+            spec = TensorSpec((batch, size), "float32")
+            (drawn,) = seeded_inputs.inputs([spec], (5,), None, {})
+            assert drawn.sum(1).min() < 0 < drawn.sum(1).max()
+
+
 def test_inputs_end_with_vectors_that_may_be_padding():
     (found,) = seeded_inputs.inputs(
         [TensorSpec((None, 5, 3), "float32")], (5,), None, {}

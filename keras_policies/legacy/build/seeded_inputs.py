@@ -108,9 +108,6 @@ def inputs(
         shape = [examples if batch is None else batch, *shape] if spec.shape else []
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         drawn = _random(random, spec.dtype, shape, bound)
-        if not is_words and spec.dtype != "bool" and len(drawn.shape) > 1:
-            # Opposite signs, so that no ReLU gives zeros for all examples.
-            drawn[1::2] = -drawn[: len(drawn) // 2 * 2 : 2] / 2
         if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
             vectors = np.reshape(PADDING, (-1, *[1] * (len(shape) - 2)))
             drawn[-1, -len(PADDING) :] = vectors
@@ -156,6 +153,9 @@ def _random(
     if dtype == "string":
         return np.full(shape, UNKNOWN, object)
     if bound is None and not dtype.startswith(("int", "uint")):
-        return random.standard_normal(shape).astype(dtype)
+        drawn = random.standard_normal(shape).astype(dtype)
+        if len(shape) > 1:  # opposite signs: a ReLU gives zeros for one of two examples
+            drawn[1::2] = -drawn[: len(drawn) // 2 * 2 : 2] / 2
+        return drawn
     most = BOUNDS.get(dtype, BOUND) if bound is None else bound
     return random.integers(0, most, shape).astype(dtype)
