@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 Path = str | os.PathLike[str]
 
 IDLE = 60  # seconds without a request after which the process ends
-OPENED = "opened"  # done with a file before its model is called
+OPENED = "opened"  # what is tried first with a file
 TIME = 1800  # seconds for one file; after that, the process counts as hanging
 VALUES = re.compile(r"\[\[[-+.,e\d\s\[\]naif]*\]\]")  # of a tensor in an error
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
@@ -109,13 +109,13 @@ class Process:
         request = os.path.abspath(path), inputs, safe_mode, predicts
         with self._lock:
             try:
-                answer, done, error = self._answer(request)
+                answer, tried, error = self._answer(request)
             except BaseException:  # also Ctrl-C: the next call would get this answer
                 self.close()
                 raise
         if error is not None:
-            problem = PlainKerasError if done == OPENED else CallError
-            raise problem(f"it cannot be {done} in plain Keras: {error}")
+            problem = PlainKerasError if tried == OPENED else CallError
+            raise problem(f"it cannot be {tried} in plain Keras: {error}")
         return answer  # type: ignore[no-any-return]
 
     def _answer(self, request: Any) -> Any:
@@ -233,14 +233,14 @@ def _with_texts(value: Array) -> Any:
 def _answered(
     path: str, inputs: Any, safe_mode: bool, predicts: bool
 ) -> tuple[Any, str, str | None]:
-    """Return the answer to a request, what was done last, and why it failed or None."""
+    """Return the answer to a request, what was tried last, and its error or None."""
     import keras
 
-    done = OPENED
+    tried = OPENED
     try:
         model = keras.models.load_model(path, compile=False, safe_mode=safe_mode)
         shapes = [np.shape(x) for x in keras.tree.flatten(inputs)]
-        done = f"called on inputs of the shapes {shapes}"
+        tried = f"called on inputs of the shapes {shapes}"
         if inputs is None:
             answer: Any = [], []
         elif predicts:
@@ -255,8 +255,8 @@ def _answered(
             error = cause
         text = f"{type(error).__name__}: {error}"[: 10 * TOLD]
         text = VALUES.sub("[…]", text)[:TOLD].rstrip(".: ")
-        return None, done, text
-    return answer, done, None
+        return None, tried, text
+    return answer, tried, None
 
 
 def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:

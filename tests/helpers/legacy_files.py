@@ -21,7 +21,8 @@ NEWEST_KERAS = re.compile(r"2\.15\.1/|keras-")  # and what Keras 3 exports
 SHARE = 5  # one of so many cases is asserted whole where torch does all
 KERAS = packaging.version.Version(keras.__version__).release[:2]
 IS_LOWEST_KERAS = KERAS == (3, 8)
-# What stock Keras refuses or computes otherwise: docs/compatibility.md.
+# Whether stock Keras accepts such models, and computes them as tf.keras does:
+# docs/compatibility.md.
 TAKES_UNUSED_INPUTS = not (3, 10) <= KERAS < (3, 14)
 TRANSPOSES = keras.backend.backend() != "torch" or KERAS >= (3, 15)
 DIVIDES_BY_BATCH = KERAS >= (3, 14)  # the losses of activities in TimeDistributed
@@ -31,7 +32,8 @@ needs_unused_inputs = pytest.mark.skipif(
     not TAKES_UNUSED_INPUTS, reason="this Keras refuses inputs that no layer uses"
 )
 needs_transposes = pytest.mark.skipif(
-    not TRANSPOSES, reason="this Keras transposes convolutions otherwise on torch"
+    not TRANSPOSES,
+    reason="this Keras computes transposed convolutions wrongly on torch",
 )
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
 CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"

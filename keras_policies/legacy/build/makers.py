@@ -1,4 +1,4 @@
-"""Functions in place of classes, with which Keras makes layers by their configs."""
+"""Lets Keras call functions, in place of classes, to create layers from configs."""
 
 import dataclasses
 from collections.abc import Callable
