@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +14,9 @@ from keras_policies.cli.tasks import PRELOADED, Outcome, Problem, Task
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import hints
 
+# Bytes. A path of a socket has up to 103 on macOS, and 107 on Linux; the server of forks
+# appends `/pymp-abcdefgh/listener-abcdefgh` to the folder for temporary files.
+MAX_FOLDER = 103 - 32
 ENDED = "the process that worked on it ended, probably because memory ran out"
 
 
@@ -88,7 +92,8 @@ def _context() -> BaseContext:
 
     This process is never forked, because backends may have started threads in it.
     """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
+    has_room = len(os.fsencode(tempfile.gettempdir())) <= MAX_FOLDER
+    if not has_room or "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)

@@ -2,6 +2,9 @@
 
 import functools
 import os
+import pathlib
+import subprocess
+import sys
 
 import keras
 import legacy_files
@@ -9,6 +12,7 @@ import pytest
 
 from keras_policies.cli import many, tasks
 
+ROOT = str(pathlib.Path(__file__).parents[2])
 MODELS = legacy_files.CORPUS / "2.4.4"
 GOOD = str(MODELS / "func_multi_io" / "model.h5")
 BAD = str(MODELS / "func_multi_io" / "expected.npz")  # no model
@@ -115,3 +119,20 @@ def test_a_file_of_keras_3_is_no_failure(tmp_path):
     assert not outcome.has_failed
     assert outcome.as_dict()["path"] == str(new)
     assert "written by Keras 3" in outcome.as_dict()["error"]
+
+
+@pytest.mark.slow("processes that import Keras")
+@pytest.mark.once("processes of their own")
+def test_a_long_path_of_temporary_files_is_no_obstacle(tmp_path):
+    """Sockets have short paths: a server of forks could not be reached there."""
+    folder = tmp_path / ("long" * 25)
+    folder.mkdir()
+    other = str(MODELS / "rnn_dynamic" / "model.h5")
+    files = GOOD, other, "--output-dir", str(tmp_path / "new")
+    done = subprocess.run(
+        [sys.executable, "-m", "keras_policies_cli", "convert", *files, "--jobs", "2"],
+        env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
