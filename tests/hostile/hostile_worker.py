@@ -218,9 +218,12 @@ class Watch:
         """Watch; in the folder `unpacked`, everything may be written and removed."""
         self.unpacked = unpacked and os.path.realpath(unpacked)
         self.found, self.importing, self.inside = [], False, str(inside)
+        # Or Python would write what it compiles of this package, which is no harm.
+        self.writes_no_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
 
     def stop(self):
         self.inside = None
+        sys.dont_write_bytecode = self.writes_no_bytecode
         try:
             if os.read(self.notify, 4096):
                 self.found.append("the canary was opened")
