@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import json
 import pathlib
-import tarfile
 
 import legacy_files
 import numpy as np
@@ -24,14 +23,12 @@ def archives(release, tables=TABLES):
     return [path for path in paths if path.exists()]
 
 
-@functools.cache
 def names(release, file="about.json", tables=TABLES):
     """Return the names of the cases of a release that have a file of this name."""
     found = []
     for path in archives(release, tables):
-        with tarfile.open(path) as archive:
-            parts = [name.split("/") for name in archive.getnames()]
-        found += [part[1] for part in parts if part[2:] == [file]]
+        parts = legacy_files.parts_of(path)
+        found += [part[1] for part in parts if part[2:] == (file,)]
     return sorted(found)
 
 

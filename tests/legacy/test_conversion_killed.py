@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.slow("processes; Keras on numpy needs jax"),
 ]
 # KILLS=100 for the long form.
-KILLS = int(os.environ.get("KILLS", "12"))
+KILLS = int(os.environ.get("KILLS", "6"))
 SOURCE = legacy_files.MORE / "2.15.1" / "amsgrad"
 # Forks itself for every conversion, so that Keras is imported once.
 SERVER = """

@@ -1,7 +1,5 @@
 """The loops of recurrent layers become the layers; see write_recurrent.py."""
 
-import tarfile
-
 import keras
 import legacy_files
 import numpy as np
@@ -84,9 +82,8 @@ def names():
     """Return the cases as `release/name`, those of old releases on torch alone."""
     found = []
     for path in ARCHIVES:
-        with tarfile.open(path) as archive:
-            parts = (name.split("/") for name in archive.getnames())
-            found += [f"{p[1]}/{p[2]}" for p in parts if p[-1] == "expected.npz"]
+        parts = legacy_files.parts_of(path)
+        found += [f"{p[1]}/{p[2]}" for p in parts if p[-1] == "expected.npz"]
     is_old = [name.startswith(OLD) and not legacy_files.IS_THOROUGH for name in found]
     return sorted(name for name, old in zip(found, is_old, strict=True) if not old)
 

@@ -1,3 +1,4 @@
+import functools
 import shutil
 import sysconfig
 import warnings
@@ -244,13 +245,23 @@ def ten_steps(jit_compile):
 HEADER = Path(sysconfig.get_path("include"), "Python.h")
 
 
-@pytest.mark.slow("torch.compile calls g++")
-@pytest.mark.skipif(
-    BACKEND != "torch" or not shutil.which("g++") or not HEADER.exists(),
-    reason="torch.compile calls g++, with Python's headers",
-)
+COMPILERS = [
+    "aot_eager",  # graphs and gradients, without kernels
+    pytest.param("inductor", marks=pytest.mark.slow("it calls g++", weekly=True)),
+]
+
+
+@pytest.mark.slow("each step is compiled")
+@pytest.mark.skipif(BACKEND != "torch", reason="torch.compile")
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.filterwarnings("ignore")  # torch's, of graph breaks in Keras
-def test_steps_compiled_by_torch_skip_what_others_skip():
+def test_steps_compiled_by_torch_skip_what_others_skip(compiler, monkeypatch):
+    import torch
+
+    if compiler == "inductor" and not (shutil.which("g++") and HEADER.exists()):
+        pytest.skip("torch.compile calls g++, with Python's headers")
+    compiled = functools.partial(torch.compile, backend=compiler)
+    monkeypatch.setattr(torch, "compile", compiled)
     scales, counts, weights = ten_steps(jit_compile=False)
     assert min(counts) > 2
     compiled_scales, compiled_counts, compiled_weights = ten_steps(jit_compile=True)

@@ -94,21 +94,22 @@ def test_scaled_training_is_unscaled_training(how, inner, options):
 
 
 @hand_made
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("options", INNER_OPTIONS)
 @pytest.mark.parametrize("how", WAYS)
-def test_overflow_leaves_no_trace(how, options, bad):
+def test_overflow_leaves_no_trace(how, options):
     optimizer = LossScaleOptimizer(
         INNER["adam"](**INNER_OPTIONS[options]), DynamicLossScale(64, 3)
     )
     variables = [keras.Variable([1.0, 2.0]), keras.Variable(3.0)]
     step(how, optimizer, [tensor([64.0, 64.0]), tensor(64.0)], variables)
     before = state(optimizer, variables)
-    step(how, optimizer, [tensor([64.0, 64.0]), tensor(bad)], variables)
-    for a, b in zip(before, state(optimizer, variables), strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert float(optimizer.loss_scale) == 32.0
-    assert (int(optimizer.skipped_steps), int(optimizer.applied_steps)) == (1, 1)
+    for number, bad in enumerate([float("nan"), float("inf"), -float("inf")], 1):
+        step(how, optimizer, [tensor([64.0, 64.0]), tensor(bad)], variables)
+        for a, b in zip(before, state(optimizer, variables), strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert float(optimizer.loss_scale) == 64 / 2**number
+        counts = int(optimizer.skipped_steps), int(optimizer.applied_steps)
+        assert counts == (number, 1)
 
 
 def test_training_in_which_every_step_overflows_leaves_the_weights():
