@@ -1,7 +1,9 @@
 import contextlib
+import gc
 import os
 import pathlib
 import tempfile
+import zlib
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -19,19 +21,69 @@ collect_ignore = ["data"]
 NOBODY = 65534  # the id of a user without any rights
 
 
+# Folders whose tests are about files. Their turns: see `_wait_for_turn`.
+IN_TURN = "legacy", "source"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what -m does not choose
 def pytest_collection_modifyitems(items):
-    """Skip tests marked `once` on all backends but one.
+    backend, is_lowest = keras.backend.backend(), keras.__version__.startswith("3.8.")
+    for item in items:
+        _leave_most_cases_to_the_week(item)
+        _skip_what_is_run_once(item, backend, is_lowest)
+        if backend != "torch" and item.path.parent.name in IN_TURN:
+            _wait_for_turn(item, backend, is_lowest)
+
+
+def pytest_collection_finish():
+    # Modules and tests live to the end. To look through them takes a fifth of the time.
+    gc.collect()
+    gc.freeze()
+
+
+def _skip_what_is_run_once(item, backend, is_lowest):
+    """Skip a test marked `once` on all backends but one.
 
     That is torch, which compiles nothing, if the mark names no other. The lowest Keras
     is tried on jax alone; it runs them there unless they need no Keras.
     """
-    backend, is_lowest = keras.backend.backend(), keras.__version__.startswith("3.8.")
-    for item in items:
-        for mark in item.iter_markers("once"):
-            chosen = "jax" if is_lowest else mark.kwargs.get("backend", "torch")
-            if backend != chosen or (is_lowest and mark.kwargs.get("for_all_keras")):
-                reason = f"once is enough, on {chosen}: {mark.args[0]}"
-                item.add_marker(pytest.mark.skip(reason=reason))
+    for mark in item.iter_markers("once"):
+        chosen = "jax" if is_lowest else mark.kwargs.get("backend", "torch")
+        if backend != chosen or (is_lowest and mark.kwargs.get("for_all_keras")):
+            reason = f"once is enough, on {chosen}: {mark.args[0]}"
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _wait_for_turn(item, backend, is_lowest):
+    """Mark a test weekly if it is not this backend's turn.
+
+    A file is read, and its model planned and built, in the same way on each backend.
+    So each case is run daily on torch and on one of jax and TensorFlow, and one in four
+    on the lowest Keras. What is about a backend is run on each: tests marked
+    `each_backend`, and those that say for themselves when to skip.
+    """
+    if any(item.get_closest_marker(name) for name in ("each_backend", "skipif")):
+        return
+    turns, own = (4, 0) if is_lowest else (2, int(backend == "tensorflow"))
+    if _number(item) % turns != own:
+        item.add_marker(pytest.mark.slow("another backend's turn", weekly=True))
+
+
+def _leave_most_cases_to_the_week(item):
+    """Mark the cases of a test weekly, except one of as many as its mark says."""
+    for mark in item.iter_markers("slow"):
+        if _number(item) % mark.kwargs.get("one_of", 1):
+            item.add_marker(pytest.mark.slow(*mark.args, weekly=True))
+            return
+
+
+def _number(item):
+    """Return a number for a case: the same for all tests that have it.
+
+    So tests of a module that share a model have their turn together.
+    """
+    name = item.callspec.id if hasattr(item, "callspec") else item.name
+    return zlib.crc32(name.encode())
 
 
 def pytest_report_header():

@@ -5,7 +5,8 @@
 First it runs what `tools/check.py` runs. Then it runs the slow tests on torch, and, on
 the other backends, the tests that are not slow or are about each backend. `--rest`
 skips `tools/check.py`, if you have just run it. `--weekly` runs only the remaining
-tests: those that are marked so on torch, and the other slow tests on other backends.
+tests: on torch, those that are marked so; on the other backends, the slow ones and those
+that were not their turn.
 """
 
 import os
@@ -18,7 +19,7 @@ import check
 
 BACKENDS = "jax", "tensorflow", "torch"
 WEEKLY = "slow(weekly=True)"
-ON_EACH = "not slow or slow(each_backend=True)"
+ON_EACH = "not slow or each_backend"
 CACHE = "JAX_COMPILATION_CACHE_DIR"  # one that is set is kept, and used by the next run
 
 

@@ -128,7 +128,7 @@ def by_release(names):
 
     torch alone opens those of old releases, which are slow.
     """
-    slow = pytest.mark.slow("files of older releases")
+    slow = pytest.mark.slow("files of older releases", one_of=3)
     return [
         pytest.param(name, id=name, marks=() if is_new else slow)
         for name, is_new in ((name, bool(NEWEST_KERAS.match(name))) for name in names)
@@ -163,10 +163,16 @@ def unpacked(folder, archives):
     return folder
 
 
+@functools.cache  # several modules look into the same archives
+def parts_of(archive):
+    """Return the parts of each path in a tar archive."""
+    with tarfile.open(archive) as file:
+        return [tuple(name.split("/")) for name in file.getnames()]
+
+
 def names(archive):
     """Return `release/case/form` of each model in a tar archive, sorted."""
-    with tarfile.open(archive) as file:
-        parts = {tuple(name.split("/")[:3]) for name in file.getnames()}
+    parts = {path[:3] for path in parts_of(archive)}
     return sorted("/".join(path) for path in parts if path[-1] in FORMS)
 
 

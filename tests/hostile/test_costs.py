@@ -27,7 +27,6 @@ def server():
 
 # A file is described without Keras.
 INSPECTED = pytest.mark.once("no Keras", for_all_keras=True)
-DAILY = 4  # one of so many is not left to the weekly tests
 CASES = [
     pytest.param(
         action,
@@ -36,16 +35,14 @@ CASES = [
         id=f"{name}-{action}",
         marks=[
             *([INSPECTED] if action == "inspect" else []),
-            pytest.mark.slow("236 processes", weekly=bool(number % DAILY)),
+            pytest.mark.slow("236 processes", one_of=8),
         ],
     )
-    for number, (name, (actions, make, match)) in enumerate(
-        {
-            **hostile_sizes.COSTS,
-            **hostile_folds.COSTS,
-            **hostile_sessions.COSTS,
-        }.items()
-    )
+    for name, (actions, make, match) in {
+        **hostile_sizes.COSTS,
+        **hostile_folds.COSTS,
+        **hostile_sessions.COSTS,
+    }.items()
     for action in actions
 ]
 

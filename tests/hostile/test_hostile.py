@@ -39,7 +39,7 @@ def worker():
     started.close()
 
 
-@pytest.mark.slow("six seeds of each mutation, and TensorFlow")
+@pytest.mark.slow("six seeds of each mutation, and TensorFlow", one_of=3)
 @pytest.mark.once("a process on numpy")
 @pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None,

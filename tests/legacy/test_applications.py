@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=pytest.mark.slow("up to 430 layers"))
+        pytest.param(case, marks=pytest.mark.slow("up to 430 layers", one_of=2))
         if case != SMALLEST
         else case
         for case in CASES

@@ -112,7 +112,9 @@ QUICK = [
     *("2.15.1/dense_and_a_constant/model.h5", "2.15.1/lost/saved_model"),
     *("2.15.1/norm_of_whole_numbers/model.h5", "2.15.1/masked_columns/model.h5"),
 ]
-SLOW = pytest.mark.slow("another release, format, or place of the same layers")
+SLOW = pytest.mark.slow(
+    "another release, format, or place of the same layers", one_of=3
+)
 WEEKLY = pytest.mark.slow("the same on another backend", weekly=True)
 OTHERS = [
     pytest.param(each, marks=WEEKLY)

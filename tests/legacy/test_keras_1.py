@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     return legacy_files.unpacked(tmp_path_factory.mktemp("keras_1"), [ARCHIVE])
 
 
+@pytest.mark.each_backend("layouts of convolutions")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_of_keras_1_predicts_what_it_did(folder, name):
     stored = np.load(folder / f"{name}.npz")

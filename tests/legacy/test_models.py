@@ -70,6 +70,7 @@ def runs(path):
     return needs.get(path.parent.name, lambda: True)()
 
 
+@pytest.mark.each_backend("the promise of README")
 @pytest.mark.parametrize("path", parameters(legacy_files.CORPUS))
 def test_a_model_of_the_corpus_is_the_recorded_one_and_so_is_its_next_step(path):
     model = keras_policies.load_model(path)  # once: jax and TensorFlow compile it

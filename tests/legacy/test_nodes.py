@@ -17,6 +17,8 @@ KNOWN = [
     for name in CASES
 ]
 
+pytestmark = pytest.mark.each_backend("functions of keras.ops")
+
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_node_gives_what_tensorflow_recorded(name):

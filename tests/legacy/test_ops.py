@@ -4,12 +4,10 @@ Written by write_ops.py: the NodeDefs of TensorFlow 2.3.4, the function names of
 """
 
 import base64
-import functools
 import inspect
 import json
 import pathlib
 import re
-import tarfile
 
 import h5py
 import keras
@@ -65,14 +63,12 @@ gather_nd linalg_einsum op_equal op_not_equal slice_mask where_indices
 OLD_KERAS = "this Keras has no keras.ops", "which this Keras cannot read from a config"
 
 
-SLOW = pytest.mark.slow("files of an older release")
+SLOW = pytest.mark.slow("files of an older release", one_of=3)
 
 
-@functools.cache
 def names(release):
-    with tarfile.open(ARCHIVES / f"{release}.tar.xz") as archive:
-        files = (name.split("/") for name in archive.getnames())
-        return sorted(case for _, case, file in files if file == "model.h5")
+    parts = legacy_files.parts_of(ARCHIVES / f"{release}.tar.xz")
+    return sorted(case for _, case, file in parts if file == "model.h5")
 
 
 def cases():
@@ -126,6 +122,7 @@ def opened(path):
         raise
 
 
+@pytest.mark.each_backend("functions of keras.ops")
 @pytest.mark.parametrize(("release", "name"), cases())
 @pytest.mark.filterwarnings("ignore:.*were left out")
 # jax without x64 says so for every cast to int64 or float64.

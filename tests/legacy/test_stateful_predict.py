@@ -14,6 +14,7 @@ GOES_ON = {
 }
 
 
+@pytest.mark.each_backend("stock Keras differs")
 @pytest.mark.parametrize(("policy", "name"), GOES_ON, ids="-".join)
 def test_a_second_call_goes_on_where_the_first_ended(policy, name):
     layer = keras.layers.LSTM(3, stateful=True, dtype=policy)

@@ -24,7 +24,10 @@ from keras_policies.cli.main import main
 from keras_policies.legacy import loading
 from keras_policies.legacy.texts.layers import TextLayer
 
-pytestmark = pytest.mark.filterwarnings("ignore:Explicitly requested dtype")  # of jax
+pytestmark = [
+    pytest.mark.each_backend("TensorFlow alone has texts"),
+    pytest.mark.filterwarnings("ignore:Explicitly requested dtype"),  # of jax
+]
 ARCHIVE = legacy_files.FOLDER / "texts.tar.xz"
 RELEASES = "2.4.4", "2.9.3", "2.15.1"
 # Files without functions, which lost classes could become.

@@ -14,7 +14,7 @@ from keras_policies import LegacyModelError
 from keras_policies.legacy.build import weight_orders
 
 ARCHIVE = legacy_files.FOLDER / "orders.tar.xz"
-OLD = pytest.mark.slow("files of older releases")
+OLD = pytest.mark.slow("files of older releases", one_of=3)
 # Release and form -> how many files there are; all record what was frozen.
 FILES = {
     ("2.0.0", "model.h5"): 8,

@@ -68,7 +68,8 @@ def quantize(model, mode):
         model.get_layer(name).quantize(mode)
 
 
-@pytest.mark.slow("quantizing", each_backend=True)
+@pytest.mark.slow("quantizing")
+@pytest.mark.each_backend("stock quantizing is compared")
 def test_int8_does_not_go_with_float16(models):
     for model in models:
         if model.get_layer("last").compute_dtype == "float16":
@@ -79,7 +80,8 @@ def test_int8_does_not_go_with_float16(models):
     same(*models)
 
 
-@pytest.mark.slow("quantizing", each_backend=True)
+@pytest.mark.slow("quantizing")
+@pytest.mark.each_backend("stock quantizing is compared")
 @pytest.mark.parametrize("mode", MODES)
 def test_quantized(models, mode):
     for model in models:

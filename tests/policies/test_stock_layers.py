@@ -143,7 +143,10 @@ WITH_OTHERS = {
     *("HashedCrossing", "Hashing", "IntegerLookup", "STFTSpectrogram"),
     *("StringLookup", "TextVectorization"),
 }
-SLOW = pytest.mark.slow("Keras makes it with TensorFlow or SciPy", each_backend=True)
+SLOW = (
+    pytest.mark.slow("Keras makes it with TensorFlow or SciPy"),
+    pytest.mark.each_backend("stock layers are compared"),
+)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,8 @@ def resident():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-@pytest.mark.slow("2,000 steps", each_backend=True)
+@pytest.mark.slow("2,000 steps")
+@pytest.mark.each_backend("each keeps its own tensors")
 def test_two_thousand_steps_with_an_overflow_every_fifty_need_no_more_memory():
     x = np.ones((2000, 8), "float32")
     x[49::50] = np.inf
