@@ -5,8 +5,8 @@
 First it runs what `tools/check.py` runs. Then it runs the slow tests on torch, and, on
 the other backends, the tests that are not slow or are about each backend. `--rest`
 skips `tools/check.py`, if you have just run it. `--weekly` runs only the remaining
-tests: on torch, those that are marked so; on the other backends, the slow ones and those
-that were not their turn.
+tests: on torch, those that are marked so; on the other backends, the slow ones and
+those that were not their turn.
 """
 
 import os

@@ -14,8 +14,8 @@ from keras_policies.cli.tasks import PRELOADED, Outcome, Problem, Task
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import hints
 
-# Bytes. A path of a socket has up to 103 on macOS, and 107 on Linux; the server of forks
-# appends `/pymp-abcdefgh/listener-abcdefgh` to the folder for temporary files.
+# Bytes. A path of a socket has up to 103 on macOS, and 107 on Linux; the server of
+# forks appends `/pymp-abcdefgh/listener-abcdefgh` to the folder for temporary files.
 MAX_FOLDER = 103 - 32
 ENDED = "the process that worked on it ended, probably because memory ran out"
 
