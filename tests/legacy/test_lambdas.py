@@ -49,6 +49,10 @@ OF_3_8 = (
     "4wEAAAAAAAAAAAAAAAEAAAACAAAAQwAAAHMMAAAAfABkARQAZAIXAFMAKQNO5wAAAAAAAABA5wAAAAAA"
     "APA/qQApAdoBeHIDAAAAcgMAAAD6BzxzdGRpbj7aCDxsYW1iZGE+AQAAAPMAAAAA"
 )
+OF_3_13 = (
+    "4wEAAAAAAAAAAAAAAAIAAAADAAAA8wwAAACVAFUAUwEtBQAAJAApAk7pAgAAAKkAKQHaAXhzAQAAACDa"
+    "CDxzdHJpbmc+2gg8bGFtYmRhPnIGAAAAAQAAAHMIAAAAgACIIYhhiiXzAAAAAA=="
+)
 # Of `lambda x: x + K.reshape(K.stack([K.zeros((3,)), K.ones((3,))], axis=1), (6,))`, by
 # Python 3.8.18: K.zeros makes a variable, so tf.keras 2 saves no Lambda that calls it.
 STACK_OF_ZEROS = (
@@ -464,6 +468,14 @@ def test_a_text_that_is_no_code_is_an_error_of_ours(function, tmp_path):
     path = file_with(tmp_path, [function, None, None])
     with pytest.raises(LegacyModelError):
         load_model(path)
+
+
+def test_code_of_a_newer_python_is_not_called_corrupt(tmp_path):
+    path = file_with(tmp_path, [OF_3_13, None, None])
+    match = "the layer 'twice': a Python after 3.12 compiled its code, which cannot be"
+    with pytest.raises(LegacyModelError, match=match) as caught:
+        load_model(path)
+    assert "custom_objects={'twice': function}" in str(caught.value)
 
 
 def test_code_in_a_file_is_refused_with_the_name_of_the_layer(tmp_path):

@@ -46,23 +46,31 @@ ONLY_3_12 = 26, 121, 143  # BINARY_SLICE, RETURN_CONST, LOAD_FAST_AND_CLEAR
 CACHES = {25: 4, 92: 1, 106: 4, 107: 2, 116: 5, 122: 1, 166: 1, 171: 4}
 
 
+class NewerPythonError(ValueError):
+    """Code of a Python after 3.12, whose instructions are others."""
+
+
 def read(data: bytes) -> Code:
     """Return the function in `marshal.dumps(function.__code__)`."""
     if len(data) > limits.CODE_BYTES:
         raise LegacyModelError(
             f"its code has {len(data)} bytes, expected at most {limits.CODE_BYTES}."
         )
+    reason = (
+        f"corrupt: its code: expected a marshalled code object, found {data[:8]!r}."
+    )
     for layout in LAYOUTS:
         reader = _Reader(data, layout)
         try:
             code = reader.next()
+        except NewerPythonError:
+            reason = "a Python after 3.12 compiled its code, which cannot be read here."
+            continue
         except (ValueError, struct.error, UnicodeDecodeError):
             continue
         if isinstance(code, Code) and reader.position == len(data):
             return code
-    raise LegacyModelError(
-        f"corrupt: its code: expected a marshalled code object, found {data[:8]!r}."
-    )
+    raise LegacyModelError(reason)
 
 
 @dataclasses.dataclass
@@ -240,7 +248,7 @@ def python_of(layout: str, instructions: bytes, lines: bytes) -> str:
         return "3.10" if sum(lines[::2]) == len(instructions) else "3.8"
     start = instructions[0:8:2]
     if RESUME not in start or start[0] not in (RESUME, *BEFORE_RESUME):
-        raise ValueError("the code of a Python after 3.12")
+        raise NewerPythonError
     runs = re.findall(rb".\0*", instructions[::2], re.DOTALL)  # caches are zeros
     is_3_11 = all(CACHES.get(run[0], len(run) - 1) == len(run) - 1 for run in runs)
     return "3.11" if is_3_11 and not {*ONLY_3_12} & {*instructions[::2]} else "3.12"
