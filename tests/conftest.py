@@ -1,3 +1,4 @@
+import collections
 import contextlib
 import gc
 import os
@@ -13,6 +14,7 @@ import compile_quickly  # noqa: F401 - before jax reads its flags
 import float16_cpu  # before keras: it may turn oneDNN off
 import keras
 import pytest
+from legacy_files import IS_LOWEST_KERAS
 
 import keras_policies  # noqa: F401 - installs the patches
 from keras_policies.legacy import plain_keras as plain
@@ -27,34 +29,35 @@ IN_TURN = "legacy", "source"
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what -m does not choose
 def pytest_collection_modifyitems(items):
-    backend, is_lowest = keras.backend.backend(), keras.__version__.startswith("3.8.")
+    backend = keras.backend.backend()
+    _leave_most_cases_to_the_week(items)
     for item in items:
-        _leave_most_cases_to_the_week(item)
-        _skip_what_is_run_once(item, backend, is_lowest)
+        _skip_what_is_run_once(item, backend)
         if backend != "torch" and item.path.parent.name in IN_TURN:
-            _wait_for_turn(item, backend, is_lowest)
+            _wait_for_turn(item, backend)
 
 
 def pytest_collection_finish():
-    # Modules and tests live to the end. To look through them takes a fifth of the time.
+    # Or the garbage collector would look through Keras and all tests again and again,
+    # which takes a fifth of the time. They live to the end anyway.
     gc.collect()
     gc.freeze()
 
 
-def _skip_what_is_run_once(item, backend, is_lowest):
+def _skip_what_is_run_once(item, backend):
     """Skip a test marked `once` on all backends but one.
 
     That is torch, which compiles nothing, if the mark names no other. The lowest Keras
     is tried on jax alone; it runs them there unless they need no Keras.
     """
     for mark in item.iter_markers("once"):
-        chosen = "jax" if is_lowest else mark.kwargs.get("backend", "torch")
-        if backend != chosen or (is_lowest and mark.kwargs.get("for_all_keras")):
+        chosen = "jax" if IS_LOWEST_KERAS else mark.kwargs.get("backend", "torch")
+        if backend != chosen or (IS_LOWEST_KERAS and mark.kwargs.get("for_all_keras")):
             reason = f"once is enough, on {chosen}: {mark.args[0]}"
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def _wait_for_turn(item, backend, is_lowest):
+def _wait_for_turn(item, backend):
     """Mark a test weekly if it is not this backend's turn.
 
     A file is read, and its model planned and built, in the same way on each backend.
@@ -64,17 +67,25 @@ def _wait_for_turn(item, backend, is_lowest):
     """
     if any(item.get_closest_marker(name) for name in ("each_backend", "skipif")):
         return
-    turns, own = (4, 0) if is_lowest else (2, int(backend == "tensorflow"))
+    turns, own = (4, 0) if IS_LOWEST_KERAS else (2, int(backend == "tensorflow"))
     if _number(item) % turns != own:
         item.add_marker(pytest.mark.slow("another backend's turn", weekly=True))
 
 
-def _leave_most_cases_to_the_week(item):
-    """Mark the cases of a test weekly, except one of as many as its mark says."""
-    for mark in item.iter_markers("slow"):
-        if _number(item) % mark.kwargs.get("one_of", 1):
-            item.add_marker(pytest.mark.slow(*mark.args, weekly=True))
-            return
+def _leave_most_cases_to_the_week(items):
+    """Mark the cases of a test weekly, except one of as many as its mark says.
+
+    They are in no order, so that the others are not all of one release or format.
+    """
+    cases = collections.defaultdict(list)
+    for item in sorted(items, key=_number):
+        for mark in item.iter_markers("slow"):
+            if "one_of" in mark.kwargs:
+                cases[item.nodeid.partition("[")[0]].append((item, mark))
+    for own in cases.values():
+        for position, (item, mark) in enumerate(own):
+            if position % mark.kwargs["one_of"]:
+                item.add_marker(pytest.mark.slow(*mark.args, weekly=True))
 
 
 def _number(item):
