@@ -470,9 +470,9 @@ def test_a_text_that_is_no_code_is_an_error_of_ours(function, tmp_path):
         load_model(path)
 
 
-def test_code_of_a_newer_python_is_not_called_corrupt(tmp_path):
+def test_code_of_a_newer_python_is_said_to_be_that(tmp_path):
     path = file_with(tmp_path, [OF_3_13, None, None])
-    match = "the layer 'twice': a Python after 3.12 compiled its code, which cannot be"
+    match = "the layer 'twice': its code is of a Python after 3.12, which is not"
     with pytest.raises(LegacyModelError, match=match) as caught:
         load_model(path)
     assert "custom_objects={'twice': function}" in str(caught.value)

@@ -47,7 +47,7 @@ CACHES = {25: 4, 92: 1, 106: 4, 107: 2, 116: 5, 122: 1, 166: 1, 171: 4}
 
 
 class NewerPythonError(ValueError):
-    """Code of a Python after 3.12, whose instructions are others."""
+    """A Python after 3.12 may have compiled the code: it begins in an unknown way."""
 
 
 def read(data: bytes) -> Code:
@@ -64,7 +64,9 @@ def read(data: bytes) -> Code:
         try:
             code = reader.next()
         except NewerPythonError:
-            reason = "a Python after 3.12 compiled its code, which cannot be read here."
+            reason = (
+                "its code is of a Python after 3.12, which is not read, or corrupt."
+            )
             continue
         except (ValueError, struct.error, UnicodeDecodeError):
             continue
