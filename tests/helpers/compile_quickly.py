@@ -1,7 +1,8 @@
 """Makes each backend start and compile quickly, at the cost of slower computations.
 
 Most programs of the tests are called once, on small arrays. So XLA compiles without
-optimizations, in a fifth of the time, and jax records no source locations. Processes of pytest-xdist, which share the cores, compute in one thread each.
+optimizations, in a fifth of the time, and jax records no source locations. Processes of
+pytest-xdist, which share the cores, compute in one thread each.
 
 XLA ends the process at a flag that it does not know. Processes that tests start inherit
 the variables.
