@@ -18,7 +18,7 @@ import warnings
 
 from keras_policies import LegacyModelError
 from keras_policies.legacy import loading
-from keras_policies.legacy.build import checking
+from keras_policies.legacy.assembly import checking
 
 
 def saved_models(path, folder):

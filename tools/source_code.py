@@ -104,7 +104,7 @@ def written(path, folder):
 
 def compared(answer, expected):
     """Return an outcome, as text."""
-    from keras_policies.legacy.build import differences
+    from keras_policies.legacy.assembly import differences
 
     outputs, allowed = expected
     if isinstance(answer, str):

@@ -14,8 +14,8 @@ from keras_policies._common.text import printable
 from keras_policies._common.types import Config
 from keras_policies.backends.running import backend
 from keras_policies.cli.reports import UNLIMITED
-from keras_policies.legacy.build import differences, seeded_inputs
-from keras_policies.legacy.build.targets import layers
+from keras_policies.legacy.assembly import differences, seeded_inputs
+from keras_policies.legacy.assembly.targets import layers
 from keras_policies.legacy.guards import paths
 
 TOLERANCES = {**differences.TOLERANCES, "float32": differences.TOLERANCE}

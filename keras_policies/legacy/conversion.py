@@ -27,16 +27,16 @@ from keras_policies.legacy.base.errors import (
     LegacyModelError,
     located,
 )
-from keras_policies.legacy.build import (
+from keras_policies.legacy.assembly import (
     checking,
     differences,
     explanations,
     made_in_code,
     rnn_states,
 )
-from keras_policies.legacy.build.build import Built
-from keras_policies.legacy.build.comparison import Check
-from keras_policies.legacy.build.own_classes import is_stock
+from keras_policies.legacy.assembly.build import Built
+from keras_policies.legacy.assembly.comparison import Check
+from keras_policies.legacy.assembly.own_classes import is_stock
 from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.classes import checked_objects

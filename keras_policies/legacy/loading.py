@@ -15,7 +15,7 @@ from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.traced_functions import SERVING
-from keras_policies.legacy.build import (
+from keras_policies.legacy.assembly import (
     build,
     checking,
     checkpoint_objects,

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import keras
 
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.build.build import Built
-from keras_policies.legacy.build.comparison import Check
+from keras_policies.legacy.assembly.build import Built
+from keras_policies.legacy.assembly.comparison import Check
 
 
 def notices(built: Built) -> Iterator[str]:

@@ -17,7 +17,7 @@ from keras_policies import (
     load_model,
     load_weights,
 )
-from keras_policies.legacy.build import weights
+from keras_policies.legacy.assembly import weights
 from keras_policies.legacy.plan import plan
 
 pytestmark = [

@@ -23,7 +23,7 @@ from keras_policies.legacy.base.traced_functions import (
     TensorSpec,
     TracedFunctions,
 )
-from keras_policies.legacy.build import (
+from keras_policies.legacy.assembly import (
     build,
     checking,
     comparison,

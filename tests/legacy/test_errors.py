@@ -23,7 +23,7 @@ from keras_policies import (
     load_model,
     load_weights,
 )
-from keras_policies.legacy.build import explanations
+from keras_policies.legacy.assembly import explanations
 from keras_policies.legacy.guards import guarded_hdf5
 from keras_policies.legacy.readers.checkpoint import protos
 

@@ -9,7 +9,7 @@ import pytest
 
 from keras_policies import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
-from keras_policies.legacy.build import build
+from keras_policies.legacy.assembly import build
 from keras_policies.legacy.plan import plan
 
 

@@ -21,7 +21,7 @@ from keras_policies.legacy.base.traced_functions import (
     Output,
     TensorSpec,
 )
-from keras_policies.legacy.build import build
+from keras_policies.legacy.assembly import build
 from keras_policies.legacy.plan import layers, plan
 from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers

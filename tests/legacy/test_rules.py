@@ -23,7 +23,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.build import build, checking
+from keras_policies.legacy.assembly import build, checking
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import (
     ir,

@@ -11,7 +11,7 @@ import pytest
 import written_orders
 
 from keras_policies import LegacyModelError
-from keras_policies.legacy.build import weight_orders
+from keras_policies.legacy.assembly import weight_orders
 
 ARCHIVE = legacy_files.FOLDER / "orders.tar.xz"
 OLD = pytest.mark.slow("files of older releases", one_of=3)

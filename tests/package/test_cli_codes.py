@@ -226,7 +226,7 @@ def test_verbose_prints_the_traceback_and_another_backend_is_refused(tmp_path, c
 
 def test_a_message_of_jax_names_no_tracer():
     text = "input JitTracer(float32[8,12,12,3]) with name 'x'"
-    error = keras_policies.legacy.build.explanations.explained("p", ValueError(text))
+    error = keras_policies.legacy.assembly.explanations.explained("p", ValueError(text))
     assert error.reason == "p: ValueError: input float32[8,12,12,3] with name 'x'."
 
 

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "bytecode": {"bytecode", "ops", "values", *SHARED},
     "texts": {"texts", *SHARED},
     "plan": {"plan", "bytecode", "ops", "values", "texts", *SHARED},
-    "build": {"build", "plan", "bytecode", "ops", "values", "texts", *SHARED},
+    "assembly": {"assembly", "plan", "bytecode", "ops", "values", "texts", *SHARED},
 }
 WITHOUT_KERAS = "base", "readers", "texts"
 KERAS = "keras.", "keras_policies._common.lazy_keras."
@@ -156,7 +156,7 @@ from keras_policies.legacy import inspection
 inspection.inspect_model(sys.stdin.read())
 print(*(name for name in sys.modules if name.startswith("keras_policies.legacy.")))
 """
-FOR_LOST_CODE = "build", "bytecode", "ops", "plan.reconstruction", "values"
+FOR_LOST_CODE = "assembly", "bytecode", "ops", "plan.reconstruction", "values"
 
 
 @pytest.mark.parametrize("file", ["model.h5", "saved_model"])
@@ -256,7 +256,7 @@ def test_packages_beside_each_other_do_not_import_one_another(package, above):
         ),
         pytest.param(
             "plan",
-            "def f():\n    from keras_policies.legacy.build.build import build",
+            "def f():\n    from keras_policies.legacy.assembly.build import build",
             id="plan-of-build-in-a-function",
         ),
         pytest.param("base", "import keras", id="base-of-keras"),

@@ -1,6 +1,6 @@
 """The content of a legacy file, as frozen values that do not depend on its format.
 
-The readers create a `LegacyModel`; `plan/` and `build/` turn it into a Keras model.
+The readers create a `LegacyModel`; `plan/` and `assembly/` turn it into a Keras model.
 Tensors are only described here: `LegacyWeight.read` fetches one at a time.
 """
 

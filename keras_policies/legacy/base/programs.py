@@ -1,7 +1,7 @@
 """Programs: what layers do, as steps, and the configs that hold them.
 
 A program replaces a traced function, the code of a Lambda layer if it is understood,
-or a stock layer without a counterpart. `build/programs.py` runs programs.
+or a stock layer without a counterpart. `assembly/programs.py` runs programs.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.base.trees import Tree
 from keras_policies.legacy.base.weights import LegacyWeight
 
-# `keras.saving` finds the classes of `build/calls.py` under these names.
+# `keras.saving` finds the classes of `assembly/calls.py` under these names.
 CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
 
 

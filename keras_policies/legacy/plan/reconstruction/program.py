@@ -1,7 +1,7 @@
 """The program that does what the traced function of a layer did, and its config.
 
 The config has those of the layers that the program calls, as that of any other model.
-It takes the layer's place, and `build/programs.py` runs the program while Keras builds
+It takes the layer's place, and `assembly/programs.py` runs the program while Keras builds
 the model around it.
 """
 

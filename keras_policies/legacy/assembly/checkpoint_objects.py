@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
-from keras_policies.legacy.build.targets import Pairs
-from keras_policies.legacy.build.weights import ByLayer
+from keras_policies.legacy.assembly.targets import Pairs
+from keras_policies.legacy.assembly.weights import ByLayer
 
 Fitted = tuple[Pairs, list[str]]  # the strings say what is not loaded
 

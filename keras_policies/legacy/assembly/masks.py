@@ -33,7 +33,7 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.build.makers import Call, Make
+from keras_policies.legacy.assembly.makers import Call, Make
 
 Release = tuple[int, int]
 OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed

@@ -18,14 +18,14 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
-from keras_policies.legacy.build import (
+from keras_policies.legacy.assembly import (
     cudnn,
     own_classes,
     weight_names,
     weight_orders,
 )
-from keras_policies.legacy.build.targets import Pairs, Target, fits, targets
-from keras_policies.legacy.build.weight_orders import ATTRIBUTES, Listings, Part, Parts
+from keras_policies.legacy.assembly.targets import Pairs, Target, fits, targets
+from keras_policies.legacy.assembly.weight_orders import ATTRIBUTES, Listings, Part, Parts
 
 Weights: TypeAlias = Sequence[LegacyWeight]
 # By layer; `""` stands for the model itself.

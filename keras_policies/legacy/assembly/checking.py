@@ -15,10 +15,10 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
-from keras_policies.legacy.build import differences, seeded_inputs
-from keras_policies.legacy.build.comparison import Check, Comparison, UnsuitableError
-from keras_policies.legacy.build.differences import TOLERANCE, TOLERANCES
-from keras_policies.legacy.build.seeded_inputs import Example
+from keras_policies.legacy.assembly import differences, seeded_inputs
+from keras_policies.legacy.assembly.comparison import Check, Comparison, UnsuitableError
+from keras_policies.legacy.assembly.differences import TOLERANCE, TOLERANCES
+from keras_policies.legacy.assembly.seeded_inputs import Example
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.plan import classes, op_layers
 from keras_policies.legacy.plan.plan import Plan

@@ -20,8 +20,8 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
 )
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.build import masks
-from keras_policies.legacy.build.targets import Pairs, fits, value_for
+from keras_policies.legacy.assembly import masks
+from keras_policies.legacy.assembly.targets import Pairs, fits, value_for
 from keras_policies.legacy.guards import limits, trust
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan

@@ -10,9 +10,9 @@ import keras
 
 from keras_policies.legacy.base.configs import layer_name, snake_case
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.build.own_classes import is_stock
-from keras_policies.legacy.build.targets import fits, is_graph
-from keras_policies.legacy.build.weight_orders import Part
+from keras_policies.legacy.assembly.own_classes import is_stock
+from keras_policies.legacy.assembly.targets import fits, is_graph
+from keras_policies.legacy.assembly.weight_orders import Part
 
 # Names in tf.keras -> names in Keras 3, of DepthwiseConv1D and 2D.
 RENAMED = {"depthwise_kernel": "kernel"}

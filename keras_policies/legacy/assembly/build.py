@@ -18,7 +18,7 @@ from keras_policies.backends.running import backend
 from keras_policies.legacy.base import codes, hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.traced_functions import NO_CLASS
-from keras_policies.legacy.build import (
+from keras_policies.legacy.assembly import (
     archive_paths,
     calls,  # noqa: F401 (for Keras)
     compiling,
@@ -31,11 +31,11 @@ from keras_policies.legacy.build import (
     own_classes,
     time_steps,
 )
-from keras_policies.legacy.build.comparison import Check
-from keras_policies.legacy.build.programs import BuiltLayers
-from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
-from keras_policies.legacy.build.text_cuts import STRING, TextCuts, unreadable
-from keras_policies.legacy.build.weights import pair
+from keras_policies.legacy.assembly.comparison import Check
+from keras_policies.legacy.assembly.programs import BuiltLayers
+from keras_policies.legacy.assembly.targets import Pairs, assign, restore_states, settle
+from keras_policies.legacy.assembly.text_cuts import STRING, TextCuts, unreadable
+from keras_policies.legacy.assembly.weights import pair
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan

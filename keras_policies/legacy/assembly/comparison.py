@@ -25,13 +25,13 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
 )
 from keras_policies.legacy.base.weights import Array
-from keras_policies.legacy.build import explanations, own_classes, seeded_inputs
-from keras_policies.legacy.build.differences import (
+from keras_policies.legacy.assembly import explanations, own_classes, seeded_inputs
+from keras_policies.legacy.assembly.differences import (
     TOLERANCE,
     relative_difference,
     rounding_of_products,
 )
-from keras_policies.legacy.build.seeded_inputs import Example, charge
+from keras_policies.legacy.assembly.seeded_inputs import Example, charge
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
