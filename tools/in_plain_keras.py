@@ -26,8 +26,8 @@ import keras
 import keras_policies
 from keras_policies.backends.running import backend as running
 from keras_policies.legacy import plain_keras, verification
-from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.assembly import differences, seeded_inputs
+from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.readers.sources import models_in
 
 ALLOWED = {"float32": 1e-4, "float16": 5e-2, "bfloat16": 1e-1}

@@ -21,12 +21,6 @@ from keras_policies.legacy import (
     plain_keras,
     verification,
 )
-from keras_policies.legacy.base import codes, hints
-from keras_policies.legacy.base.errors import (
-    Keras3ModelError,
-    LegacyModelError,
-    located,
-)
 from keras_policies.legacy.assembly import (
     checking,
     differences,
@@ -37,6 +31,12 @@ from keras_policies.legacy.assembly import (
 from keras_policies.legacy.assembly.build import Built
 from keras_policies.legacy.assembly.comparison import Check
 from keras_policies.legacy.assembly.own_classes import is_stock
+from keras_policies.legacy.base import codes, hints
+from keras_policies.legacy.base.errors import (
+    Keras3ModelError,
+    LegacyModelError,
+    located,
+)
 from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.classes import checked_objects

@@ -11,10 +11,6 @@ from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
 from keras_policies._common.types import CustomObjects, Path, PolicyLike, Source
 from keras_policies.legacy import keras_files, notices, progress
-from keras_policies.legacy.base import configs, errors, hints
-from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.base.traced_functions import SERVING
 from keras_policies.legacy.assembly import (
     build,
     checking,
@@ -23,6 +19,10 @@ from keras_policies.legacy.assembly import (
     targets,
     weights,
 )
+from keras_policies.legacy.base import configs, errors, hints
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.traced_functions import SERVING
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy

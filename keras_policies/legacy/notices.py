@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import keras
 
-from keras_policies.legacy.base import hints
 from keras_policies.legacy.assembly.build import Built
 from keras_policies.legacy.assembly.comparison import Check
+from keras_policies.legacy.base import hints
 
 
 def notices(built: Built) -> Iterator[str]:

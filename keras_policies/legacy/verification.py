@@ -10,10 +10,10 @@ from keras_policies._common.text import without_tracers
 from keras_policies._common.types import Config, Path
 from keras_policies.backends import hardware
 from keras_policies.legacy import plain_keras
+from keras_policies.legacy.assembly import explanations
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import Array
-from keras_policies.legacy.assembly import explanations
 from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.plan import Plan
 

@@ -14,6 +14,13 @@ import pytest
 
 from keras_policies import LegacyModelError, convert_model, load_model
 from keras_policies.cli.main import main
+from keras_policies.legacy.assembly import (
+    build,
+    checking,
+    comparison,
+    differences,
+    seeded_inputs,
+)
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
@@ -22,13 +29,6 @@ from keras_policies.legacy.base.traced_functions import (
     Output,
     TensorSpec,
     TracedFunctions,
-)
-from keras_policies.legacy.assembly import (
-    build,
-    checking,
-    comparison,
-    differences,
-    seeded_inputs,
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan import plan

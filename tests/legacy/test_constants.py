@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.assembly import build
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.values.dims import Dim

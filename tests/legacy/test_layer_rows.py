@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError
-from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.assembly import build
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.plan import plan
 
 

@@ -12,6 +12,7 @@ from models import assert_close, assert_moved, layers_in
 import keras_policies
 from keras_policies import inspect_model, keras_internals, load_model
 from keras_policies.backends.running import backend
+from keras_policies.legacy.assembly import build
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.traced_functions import (
     Composite,
@@ -21,7 +22,6 @@ from keras_policies.legacy.base.traced_functions import (
     Output,
     TensorSpec,
 )
-from keras_policies.legacy.assembly import build
 from keras_policies.legacy.plan import layers, plan
 from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers

@@ -10,8 +10,8 @@ from keras import layers
 
 import keras_policies
 from keras_policies import LegacyModelError
-from keras_policies.legacy.base import configs
 from keras_policies.legacy.assembly import build
+from keras_policies.legacy.base import configs
 
 ARCHIVE = legacy_files.FOLDER / "names.tar.xz"
 NAMES = [name for name in legacy_files.names(ARCHIVE) if "/own/" not in name]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError
+from keras_policies.legacy.assembly import build, checking
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
@@ -23,7 +24,6 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.assembly import build, checking
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import (
     ir,

@@ -16,8 +16,8 @@ from models import called_by_name
 
 from keras_policies import LegacyModelError, keras_internals, load_model, text_inputs
 from keras_policies.legacy import loading
-from keras_policies.legacy.base.traced_functions import Table
 from keras_policies.legacy.assembly import checking
+from keras_policies.legacy.base.traced_functions import Table
 from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 from keras_policies.legacy.readers import readers

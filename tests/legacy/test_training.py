@@ -14,8 +14,8 @@ import pytest
 
 import keras_policies
 from keras_policies import DynamicLossScale, FixedLossScale, load_model
-from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.assembly import build, compiling
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.readers import readers
 

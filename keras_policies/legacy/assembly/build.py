@@ -15,9 +15,6 @@ import keras
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base import codes, hints
-from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
-from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.assembly import (
     archive_paths,
     calls,  # noqa: F401 (for Keras)
@@ -36,6 +33,9 @@ from keras_policies.legacy.assembly.programs import BuiltLayers
 from keras_policies.legacy.assembly.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.assembly.text_cuts import STRING, TextCuts, unreadable
 from keras_policies.legacy.assembly.weights import pair
+from keras_policies.legacy.base import codes, hints
+from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
+from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan

@@ -9,16 +9,16 @@ import inspect
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.legacy.assembly import differences, seeded_inputs
+from keras_policies.legacy.assembly.comparison import Check, Comparison, UnsuitableError
+from keras_policies.legacy.assembly.differences import TOLERANCE, TOLERANCES
+from keras_policies.legacy.assembly.seeded_inputs import Example
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
     TracedFunctions,
     TracedLayer,
 )
-from keras_policies.legacy.assembly import differences, seeded_inputs
-from keras_policies.legacy.assembly.comparison import Check, Comparison, UnsuitableError
-from keras_policies.legacy.assembly.differences import TOLERANCE, TOLERANCES
-from keras_policies.legacy.assembly.seeded_inputs import Example
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.plan import classes, op_layers
 from keras_policies.legacy.plan.plan import Plan

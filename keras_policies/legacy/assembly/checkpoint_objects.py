@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.assembly.targets import Pairs
 from keras_policies.legacy.assembly.weights import ByLayer
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 
 Fitted = tuple[Pairs, list[str]]  # the strings say what is not loaded
 

@@ -15,6 +15,13 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies.backends import hardware
 from keras_policies.backends.running import backend
+from keras_policies.legacy.assembly import explanations, own_classes, seeded_inputs
+from keras_policies.legacy.assembly.differences import (
+    TOLERANCE,
+    relative_difference,
+    rounding_of_products,
+)
+from keras_policies.legacy.assembly.seeded_inputs import Example, charge
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (
@@ -25,13 +32,6 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
 )
 from keras_policies.legacy.base.weights import Array
-from keras_policies.legacy.assembly import explanations, own_classes, seeded_inputs
-from keras_policies.legacy.assembly.differences import (
-    TOLERANCE,
-    relative_difference,
-    rounding_of_products,
-)
-from keras_policies.legacy.assembly.seeded_inputs import Example, charge
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,

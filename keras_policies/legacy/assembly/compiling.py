@@ -11,6 +11,8 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
+from keras_policies.legacy.assembly import masks
+from keras_policies.legacy.assembly.targets import Pairs, fits, value_for
 from keras_policies.legacy.base import hints, trees
 from keras_policies.legacy.base.codes import LeftOut, left_out
 from keras_policies.legacy.base.errors import LimitError
@@ -20,8 +22,6 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
 )
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.assembly import masks
-from keras_policies.legacy.assembly.targets import Pairs, fits, value_for
 from keras_policies.legacy.guards import limits, trust
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan

@@ -6,8 +6,8 @@ import math
 import keras
 import numpy as np
 
-from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.assembly import seeded_inputs
+from keras_policies.legacy.base.weights import Array
 
 # Output dtype -> allowed difference, as a share of the largest number.
 TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}

@@ -10,8 +10,8 @@ from typing import Any
 import keras
 
 from keras_policies._common.types import Config
-from keras_policies.legacy.base.configs import keras_object
 from keras_policies.legacy.assembly.makers import Make
+from keras_policies.legacy.base.configs import keras_object
 
 OF_WRAPPER = "name", "dtype", "activity_regularizer"
 KINDS = "Conv1D", "Conv2D", "Conv3D"

@@ -25,9 +25,9 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.assembly.makers import Make, one_or_all
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.assembly.makers import Make, one_or_all
 from keras_policies.legacy.ops.nn_convolutions import averaged
 from keras_policies.legacy.values.sums import added, is_added_alike
 

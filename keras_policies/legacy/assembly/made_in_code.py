@@ -11,11 +11,11 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import PolicyLike
+from keras_policies.legacy.assembly import targets
+from keras_policies.legacy.assembly.own_classes import is_stock
 from keras_policies.legacy.base.configs import LOOKUPS, layer_name, special_tokens
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Vocabulary
-from keras_policies.legacy.assembly import targets
-from keras_policies.legacy.assembly.own_classes import is_stock
 from keras_policies.legacy.plan import preprocessing
 
 CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)

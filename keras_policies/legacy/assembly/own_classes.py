@@ -14,10 +14,16 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike
+from keras_policies.legacy.assembly import (
+    explanations,
+    extra_axes,
+    forms,
+    masks,
+    programs,
+)
+from keras_policies.legacy.assembly.makers import Make, Maker
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.assembly import explanations, extra_axes, forms, masks, programs
-from keras_policies.legacy.assembly.makers import Make, Maker
 from keras_policies.policies.global_policy import policy_scope
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import keras
 
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.assembly import masks
+from keras_policies.legacy.assembly.calls import OpCall, as_output
+from keras_policies.legacy.assembly.makers import Call, Make, one_or_all
+from keras_policies.legacy.assembly.text_cuts import TextCuts, is_cut
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.assembly import masks
-from keras_policies.legacy.assembly.calls import OpCall, as_output
-from keras_policies.legacy.assembly.makers import Call, Make, one_or_all
-from keras_policies.legacy.assembly.text_cuts import TextCuts, is_cut
 from keras_policies.legacy.bytecode.program import Run
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir

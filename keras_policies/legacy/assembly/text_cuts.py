@@ -16,12 +16,12 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.configs import is_program, keras_object, layer_name
-from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.assembly import makers
 from keras_policies.legacy.assembly.calls import SequenceWithCalls
 from keras_policies.legacy.assembly.makers import Make, Maker
+from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.configs import is_program, keras_object, layer_name
+from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.texts.arguments import ARGUMENTS
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.texts.layers import Shape, TextLayer

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import keras
 
-from keras_policies.legacy.base.configs import layer_name, snake_case
-from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.assembly.own_classes import is_stock
 from keras_policies.legacy.assembly.targets import fits, is_graph
 from keras_policies.legacy.assembly.weight_orders import Part
+from keras_policies.legacy.base.configs import layer_name, snake_case
+from keras_policies.legacy.base.weights import LegacyWeight
 
 # Names in tf.keras -> names in Keras 3, of DepthwiseConv1D and 2D.
 RENAMED = {"depthwise_kernel": "kernel"}

@@ -22,9 +22,9 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
+from keras_policies.legacy.assembly.targets import is_graph
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.assembly.targets import is_graph
 from keras_policies.legacy.guards import limits
 
 # Class -> the part whose config it holds. The layers in the config of a Bidirectional

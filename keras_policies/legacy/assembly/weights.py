@@ -15,9 +15,6 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
-from keras_policies.legacy.base import configs
-from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
 from keras_policies.legacy.assembly import (
     cudnn,
     own_classes,
@@ -25,7 +22,15 @@ from keras_policies.legacy.assembly import (
     weight_orders,
 )
 from keras_policies.legacy.assembly.targets import Pairs, Target, fits, targets
-from keras_policies.legacy.assembly.weight_orders import ATTRIBUTES, Listings, Part, Parts
+from keras_policies.legacy.assembly.weight_orders import (
+    ATTRIBUTES,
+    Listings,
+    Part,
+    Parts,
+)
+from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
 
 Weights: TypeAlias = Sequence[LegacyWeight]
 # By layer; `""` stands for the model itself.

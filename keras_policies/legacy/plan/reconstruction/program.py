@@ -1,8 +1,8 @@
 """The program that does what the traced function of a layer did, and its config.
 
 The config has those of the layers that the program calls, as that of any other model.
-It takes the layer's place, and `assembly/programs.py` runs the program while Keras builds
-the model around it.
+It takes the layer's place, and `assembly/programs.py` runs the program while Keras
+builds the model around it.
 """
 
 import collections
