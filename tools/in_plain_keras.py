@@ -24,9 +24,9 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 import keras
 
 import keras_policies
+from keras_policies._common import comparing
 from keras_policies.backends.running import backend as running
 from keras_policies.legacy import plain_keras, verification
-from keras_policies.legacy.assembly import differences, seeded_inputs
 from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.readers.sources import models_in
 
@@ -54,17 +54,12 @@ def examples(model):
             TensorSpec((batch, *shape[1:]) if shape else (), x.dtype)
             for shape, x in zip(shapes, model.inputs, strict=True)
         ]
-        for bound in None, 2:
-            for lengths in seeded_inputs.LENGTHS:
-                keys = {"string": [seeded_inputs.UNKNOWN]}
-                arrays = seeded_inputs.inputs(specs, lengths, bound, keys)
-                nest = keras.tree.pack_sequence_as(getattr(model, "input", 0), arrays)
-                with contextlib.suppress(Exception):
-                    yield nest, running.outputs(model, nest)
-                    break
-            else:
-                continue
-            break
+        for recipe in comparing.recipes(specs):
+            arrays = comparing.draw(specs, recipe)
+            nest = keras.tree.pack_sequence_as(getattr(model, "input", 0), arrays)
+            with contextlib.suppress(Exception):
+                yield nest, running.outputs(model, nest)
+                break
 
 
 def allowed_difference(model):
@@ -93,7 +88,7 @@ def tried(path, written, processes):
             except plain_keras.PlainKerasError as error:
                 return f"RAISES on {name}: {error}"
             pairs = zip(outputs, wanted, strict=True)
-            share = max(differences.relative_difference(*pair) for pair in pairs)
+            share = max(comparing.relative_difference(*pair) for pair in pairs)
             if not share <= allowed:
                 batch = len(keras.tree.flatten(nest)[0])
                 return f"DIFFERS on {name} at batch size {batch} by {share:.2g}"

@@ -104,14 +104,14 @@ def written(path, folder):
 
 def compared(answer, expected):
     """Return an outcome, as text."""
-    from keras_policies.legacy.assembly import differences
+    from keras_policies._common import comparing
 
     outputs, allowed = expected
     if isinstance(answer, str):
         return f"RAISES {answer}"
     for batch, wanted in zip(answer, outputs, strict=True):
         pairs = zip(batch, wanted, strict=True)
-        share = max(differences.relative_difference(*pair) for pair in pairs)
+        share = max(comparing.relative_difference(*pair) for pair in pairs)
         if not share <= allowed:
             return f"DIFFERS by {share:.2g}"
     return f"agrees at {len(outputs)} batch sizes"

@@ -9,16 +9,15 @@ import keras
 import numpy as np
 
 from keras_policies import keras_internals
-from keras_policies._common import terminal
+from keras_policies._common import comparing, terminal
 from keras_policies._common.text import printable
 from keras_policies._common.types import Config
 from keras_policies.backends.running import backend
 from keras_policies.cli.reports import UNLIMITED
-from keras_policies.legacy.assembly import differences, seeded_inputs
+from keras_policies.legacy.assembly import examples
 from keras_policies.legacy.assembly.targets import layers
 from keras_policies.legacy.guards import paths
 
-TOLERANCES = {**differences.TOLERANCES, "float32": differences.TOLERANCE}
 HEADINGS = "layer", "difference of the weights", "config"
 TOLD = 60  # characters of a value in a config
 NAMED = 5  # the most layers of only one model that are named
@@ -72,9 +71,9 @@ def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
         return Diff([], float("inf"), 0.0, f"no layer in common ({counts})")
     with keras_internals.importing_no_tensorflow():
         rows = [*_differences(old_layers, new_layers)]
-    computing = {layer.compute_dtype for layer in keras_internals.sublayers(old)}
-    allowed = max(TOLERANCES.get(dtype, 0.0) for dtype in {*computing, "float32"})
-    example = seeded_inputs.example(old, allowed, paths.size(path))
+    dtypes = {layer.compute_dtype for layer in keras_internals.sublayers(old)}
+    allowed = comparing.tolerance_here(dtypes).share
+    example = examples.example(old, dtypes, paths.size(path))
     if example is None:
         return Diff(rows, None, allowed, "there are no inputs to call OLD on")
     try:
@@ -85,7 +84,7 @@ def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
     if len(outputs) != len(example.outputs):
         return Diff(rows, float("inf"), allowed, "their numbers differ")
     pairs = zip(outputs, example.outputs, strict=True)
-    shares = [differences.relative_difference(*pair) for pair in pairs]
+    shares = [comparing.relative_difference(*pair) for pair in pairs]
     return Diff(rows, float(np.max(shares, initial=0.0)), allowed, None)
 
 

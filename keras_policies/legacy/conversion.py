@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_policies import keras_internals
+from keras_policies._common import comparing
 from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike, Source
 from keras_policies.backends.running import backend
 from keras_policies.legacy import (
@@ -22,8 +23,7 @@ from keras_policies.legacy import (
     verification,
 )
 from keras_policies.legacy.assembly import (
-    checking,
-    differences,
+    examples,
     explanations,
     made_in_code,
     rnn_states,
@@ -319,14 +319,16 @@ def _save(model: keras.Model, path: pathlib.Path) -> None:
 def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
     """Compare with the graph in the legacy file, or with the model if there is none."""
     example = built.check and built.check.example
-    example = example or checking.example(built.model, built.plan)
+    if example is None:
+        dtypes, size = built.plan.compute_dtypes, built.plan.legacy.size
+        example = examples.example(built.model, dtypes, size)
     safe_mode = built.plan.options.safe_mode
     if example is None or verification.lacks_texts(keras.tree.flatten(example.inputs)):
         verification.in_plain(written, None, safe_mode=safe_mode)
         return _Proof(not_plain="it was opened, but there are no inputs to call it on")
     outputs = verification.in_plain(written, example.inputs, safe_mode=safe_mode)
     pairs = zip(outputs, example.outputs, strict=True)
-    shares = [differences.relative_difference(*pair) for pair in pairs]
+    shares = [comparing.relative_difference(*pair) for pair in pairs]
     for share, allowed in zip(shares, example.allowed, strict=True):
         if not share <= allowed:  # NaN is not <= anything
             raise LegacyModelError(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_policies._common import comparing
 from keras_policies._common.text import without_tracers
 from keras_policies._common.types import Config, Path
 from keras_policies.backends import hardware
@@ -17,11 +18,9 @@ from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.plan import Plan
 
-# Compute dtype -> allowed difference, as a share of the largest recorded output: a few
-# roundings in the least precise dtype. On GPUs, TensorFlow 2.4 and later multiplies
-# float32 with the 10 bits of TF32.
-TOLERANCES = {"bfloat16": 5e-2, "float16": 1e-2}
-TOLERANCE = 1e-3
+# How float32 may have been multiplied where the outputs were recorded: so do GPUs in
+# TensorFlow 2.4 and later.
+PRODUCTS = "tensorfloat32"
 RECORD = 'Record it with np.savez("outputs.npz", x_0=x, y_0=model.predict(x))'
 TEXTS = "U"  # the kind of NumPy's text dtypes
 PLAIN = hints.Hint("{} writes the file without opening it there.", (hints.PLAIN,))
@@ -87,7 +86,7 @@ def tolerance(plan: Plan) -> float:
 
     It depends on the policies in the file and on those of the new model.
     """
-    return max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
+    return comparing.tolerance({*plan.compute_dtypes, PRODUCTS}).share
 
 
 def tolerance_of(objects: Iterable[Config]) -> float:
@@ -95,7 +94,7 @@ def tolerance_of(objects: Iterable[Config]) -> float:
     policies = (x for x in objects if str(x.get("class_name")).endswith("DTypePolicy"))
     names = (str((policy.get("config") or {}).get("name")) for policy in policies)
     dtypes = {name.rpartition("_")[2] for name in names}  # "int8_from_mixed_float16"
-    return max([TOLERANCE, *(TOLERANCES.get(dtype, 0.0) for dtype in dtypes)])
+    return comparing.tolerance({*dtypes, PRODUCTS}).share
 
 
 def compare(
@@ -140,7 +139,8 @@ def compare(
 
 def _machine_at_fault(share: float) -> str:
     """Return a sentence if this machine may compute the model's float16 wrongly."""
-    problem = hardware.problem() if share == TOLERANCES["float16"] else ""
+    is_half = share == comparing.TOLERANCES["float16"].share
+    problem = hardware.problem() if is_half else ""
     return f"The machine may be at fault: {problem}." if problem else ""
 
 
@@ -200,8 +200,10 @@ def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Compar
         same = np.array_equal(actual.astype("S"), np.char.encode(wanted, "utf-8"))
         return Comparison(0.0 if same else float("inf"), 0.0)
     exact = wanted.astype("float64")
+    if np.isnan(exact).any():
+        return Comparison(float("nan"), 0.0)
     is_rounded = np.issubdtype(wanted.dtype, np.inexact)
-    allowed = share * float(np.max(np.abs(exact))) if is_rounded else 0.0
+    allowed = share * comparing.largest_of(exact) if is_rounded else 0.0
     rows = exact if len(exact) > 1 else np.append(exact.ravel(), 0.0)
     spread = float(np.max(np.ptp(rows, axis=0)))
     if spread <= allowed:
@@ -211,4 +213,4 @@ def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Compar
             "Record outputs for inputs that differ more, or convert without comparing.",
             code="KP503",
         )
-    return Comparison(float(np.max(np.abs(actual.astype("float64") - exact))), allowed)
+    return Comparison(comparing.relative_difference(actual, exact, 1.0), allowed)

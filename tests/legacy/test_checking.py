@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, convert_model, load_model
+from keras_policies._common import comparing
+from keras_policies._common.comparing import Recipe
 from keras_policies.cli.main import main
 from keras_policies.legacy.assembly import (
     build,
     checking,
     comparison,
-    differences,
-    seeded_inputs,
 )
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.traced_functions import (
@@ -248,7 +248,7 @@ def test_a_machine_that_rounds_products_may_differ_more(folder, monkeypatch):
         kernel.assign(1.001 * keras.ops.convert_to_numpy(kernel))
         with pytest.raises(LegacyModelError, match="rebuilt wrongly"):
             checking.check(model, planned, None)
-        monkeypatch.setattr(comparison, "rounding_of_products", lambda: 5e-4)
+        monkeypatch.setattr(comparing, "rounding_of_products", lambda: 5e-4)
         assert 1e-4 < checking.check(model, planned, None).difference < 2e-3
 
 
@@ -409,14 +409,12 @@ def test_no_sum_of_the_drawn_numbers_is_negative_in_all_examples():
     for size in range(1, 40):
         for batch in (None, 3):
             spec = TensorSpec((batch, size), "float32")
-            (drawn,) = seeded_inputs.inputs([spec], (5,), None, {})
+            (drawn,) = comparing.draw([spec], Recipe((5,), keys={}))
             assert drawn.sum(1).min() < 0 < drawn.sum(1).max()
 
 
 def test_inputs_end_with_vectors_that_may_be_padding():
-    (found,) = seeded_inputs.inputs(
-        [TensorSpec((None, 5, 3), "float32")], (5,), None, {}
-    )
+    (found,) = comparing.draw([TensorSpec((None, 5, 3), "float32")], Recipe((5,)))
     np.testing.assert_array_equal(found[-1, -2:], [[-1.0] * 3, [0.0] * 3])
     assert np.all(found[0] != 0)
 
@@ -429,7 +427,7 @@ def test_inputs_end_with_vectors_that_may_be_padding():
     ],
 )
 def test_words_have_padding_at_either_end_or_nothing_else(spec, bound):
-    (found,) = seeded_inputs.inputs([spec], (5,), bound, {})
+    (found,) = comparing.draw([spec], Recipe((5,), bound, {}))
     assert found.shape == (4, 5)
     assert found[3, -2:].tolist() == found[1, :2].tolist() == [0, 0]
     assert found[2].tolist() == [0] * 5
@@ -439,20 +437,20 @@ def test_words_have_padding_at_either_end_or_nothing_else(spec, bound):
 
 def test_texts_have_padding_also_if_there_is_a_table():
     keys = {"string": [b"a"], "int64": []}
-    (found,) = seeded_inputs.inputs([TensorSpec((None, 1), "string")], (5,), None, keys)
+    (found,) = comparing.draw([TensorSpec((None, 1), "string")], Recipe(keys=keys))
     assert found[2].tolist() == [b""]
     assert found[0, 0] != b""
 
 
 def test_the_only_row_of_a_fixed_batch_ends_with_padding():
-    (found,) = seeded_inputs.inputs([TensorSpec((1, 6), "int32")], (5,), None, {})
+    (found,) = comparing.draw([TensorSpec((1, 6), "int32")], Recipe(keys={}))
     assert found[0, -2:].tolist() == [0, 0]
     assert np.any(found[0, :-2] != 0)
 
 
 def test_complex_numbers_in_the_place_of_real_ones_differ():
     one = np.ones(3, "float32")
-    assert differences.relative_difference(one.astype("complex64"), one) == np.inf
+    assert comparing.relative_difference(one.astype("complex64"), one) == np.inf
 
 
 def test_a_suspicious_class_stays_missing_where_the_function_is_followed(monkeypatch):

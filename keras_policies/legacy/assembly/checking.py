@@ -9,10 +9,9 @@ import inspect
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.assembly import differences, seeded_inputs
-from keras_policies.legacy.assembly.comparison import Check, Comparison, UnsuitableError
-from keras_policies.legacy.assembly.differences import TOLERANCE, TOLERANCES
-from keras_policies.legacy.assembly.seeded_inputs import Example
+from keras_policies._common import comparing
+from keras_policies.legacy.assembly.comparison import Check, Comparison
+from keras_policies.legacy.assembly.examples import UnsuitableError
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
@@ -90,7 +89,7 @@ def check(
         return Check(None, error.reason)
     if trace is None:
         return Check(None, "the file holds no function of the model")
-    tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
+    tolerance = comparing.tolerance(plan.compute_dtypes)
     size = paths.size(plan.legacy.path) if is_due else 0
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
@@ -107,14 +106,6 @@ def check(
         raise
     except UNEXPECTED as error:
         return Check(None, f"{type(error).__name__}: {error}")
-
-
-def example(model: keras.Model, plan: Plan) -> Example | None:
-    """Return seeded inputs and the model's outputs, or None if no inputs were found."""
-    is_float32 = {*plan.compute_dtypes}.isdisjoint(TOLERANCES)
-    is_exact = is_float32 and differences.rounding_of_products() < TOLERANCE
-    allowed = TOLERANCE if is_exact else max(TOLERANCES.values())
-    return seeded_inputs.example(model, allowed, plan.legacy.size)
 
 
 def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction | None:

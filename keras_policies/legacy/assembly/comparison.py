@@ -13,15 +13,12 @@ import keras
 import numpy as np
 
 from keras_policies import keras_internals
+from keras_policies._common import comparing
+from keras_policies._common.comparing import Tolerance, relative_difference
 from keras_policies.backends import hardware
 from keras_policies.backends.running import backend
-from keras_policies.legacy.assembly import explanations, own_classes, seeded_inputs
-from keras_policies.legacy.assembly.differences import (
-    TOLERANCE,
-    relative_difference,
-    rounding_of_products,
-)
-from keras_policies.legacy.assembly.seeded_inputs import Example, charge
+from keras_policies.legacy.assembly import examples, explanations, own_classes
+from keras_policies.legacy.assembly.examples import Example, UnsuitableError
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (
@@ -38,7 +35,6 @@ from keras_policies.legacy.plan.reconstruction import (
     in_training,
     ir,
     program,
-    reference,
 )
 from keras_policies.legacy.plan.reconstruction.reference import (
     Interpreter,
@@ -68,10 +64,6 @@ class Check(NamedTuple):
         )
 
 
-class UnsuitableError(Exception):
-    """The graph cannot be run on these inputs."""
-
-
 class _NotCalledError(Exception):
     """The model refuses inputs of the graph; `args` has the error to raise."""
 
@@ -84,7 +76,7 @@ class Comparison:
     traced: TracedFunctions
     trace: ConcreteFunction
     served: ConcreteFunction | None  # traced by calling the model, so it is right
-    tolerance: float
+    tolerance: Tolerance
     size: int  # of the file, in bytes
     is_due: bool  # whether it is an error if nothing can be compared
     texts: TextInputs | None  # converts texts to numbers for the model
@@ -94,7 +86,7 @@ class Comparison:
         problems: list[_NotCalledError] = []
         for bound in (None, 2):  # numbers may be classes, of which there may be few
             try:
-                inputs, expected = _run(
+                inputs, expected = examples.accepted(
                     interpreter, self.trace, self._specs, bound, self._with_losses
                 )
                 return self._compared(interpreter, inputs, expected)
@@ -156,7 +148,7 @@ class Comparison:
         self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
     ) -> Check:
         nest = self._nest(inputs)
-        charge(self.model, inputs, self.size)
+        examples.charge(self.model, inputs, self.size)
         outputs = _called(self.model, nest)
         of_functions, expected = expected, self._as_served(inputs, expected)
         if len(outputs) != len(expected):
@@ -171,13 +163,13 @@ class Comparison:
                 for i, p in problems.items()
                 if relative_difference(*pairs[i]) > rounded[i]
             }
-        computes_in_half = self.tolerance > TOLERANCE
+        computes_in_half = self.tolerance > comparing.TOLERANCES["tensorfloat32"]
         if problems and computes_in_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
             actual = np.asarray(of_functions[number])
             share = relative_difference(actual, expected[number])
-            if not share <= max(self.tolerance, rounded[number]):
+            if not share <= max(self.tolerance.share, rounded[number]):
                 if not self.is_due:
                     raise UnsuitableError("its functions and its signature differ")
                 raise LegacyModelError(
@@ -196,7 +188,7 @@ class Comparison:
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
         shares = [relative_difference(*pair) for pair in pairs]
-        allowed = [max(self.tolerance, 2 * share) for share in shares]
+        allowed = [max(self.tolerance.share, 2 * share) for share in shares]
         return Check(
             max(shares, default=0.0),
             dropouts=tuple(interpreter.dropouts),
@@ -231,7 +223,8 @@ class Comparison:
             sums = [self._losses(interpreter, t, inputs) for t in traces if t]
         except (NotInterpretedError, LimitError):  # an op that the outputs do not need
             return ""
-        if any(np.isclose(total, loss, self.tolerance * 10, 1e-6) for loss in sums):
+        allowed = 10 * self.tolerance.share
+        if any(np.isclose(total, loss, allowed, 1e-6) for loss in sums):
             return ""
         return f"they are {total:.6g} on inputs for which its graph has {sums[0]:.6g}"
 
@@ -254,7 +247,7 @@ class Comparison:
             if regularizer is None:
                 continue
             loss = float(keras.ops.convert_to_numpy(regularizer(variable)))
-            if not np.isclose(loss, losses, rtol=self.tolerance).any():
+            if not np.isclose(loss, losses, rtol=self.tolerance.share).any():
                 name = type(regularizer).__name__
                 raise LegacyModelError(
                     f"its {name} gives {variable.path!r} the loss {loss:.6g}; the "
@@ -291,7 +284,7 @@ class Comparison:
         with budget.anew(self.size):
             wide = Interpreter(self.traced, is_wide=True).run(self.trace, inputs)
         pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
-        least = rounding_of_products()
+        least = comparing.rounding_of_products()
         return [ROUNDINGS * max(least, relative_difference(*pair)) for pair in pairs]
 
     def _problem(self, actual: Array, expected: Array) -> str:
@@ -299,7 +292,7 @@ class Comparison:
         if actual.shape != expected.shape:
             return f"the shape {actual.shape}, its own graph {expected.shape},"
         share = relative_difference(actual, expected)
-        if share <= self.tolerance:  # NaN is not <= anything
+        if share <= self.tolerance.share:  # NaN is not <= anything
             return ""
         return f"other numbers than its own graph (by {share:.1g} of the largest)"
 
@@ -341,44 +334,6 @@ def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
         suspects=own_classes.stock_names(layer),
         code="KP501",
     )
-
-
-def _run(
-    interpreter: Interpreter,
-    trace: ConcreteFunction,
-    specs: Sequence[TensorSpec],
-    bound: int | None,
-    with_losses: ConcreteFunction | None = None,
-) -> tuple[list[Array], list[Array]]:
-    """Return inputs that the graph and its losses accept, and the outputs."""
-    for kind in concrete_functions.composites(trace.inputs):
-        raise UnsuitableError(f"it takes a {kind}")
-    if any(spec.shape is None for spec in specs):
-        raise UnsuitableError("it takes a tensor of any rank")
-    keys = seeded_inputs.keys_of(interpreter.traced)
-    problem: Exception | None = None
-    for lengths in seeded_inputs.LENGTHS:
-        while True:
-            inputs = seeded_inputs.inputs(specs, lengths, bound, keys)
-            try:
-                with np.errstate(all="ignore"):
-                    count = len(concrete_functions.specs(trace.outputs))
-                    if with_losses is not None and with_losses.losses:
-                        with contextlib.suppress(NotInterpretedError):
-                            interpreter.run(with_losses, inputs)
-                    return inputs, interpreter.run(trace, inputs, count)
-            except reference.OutOfRangeError as error:
-                if bound is not None and bound <= error.length:
-                    raise NotInterpretedError(str(error)) from error
-                bound = error.length
-            except (NotInterpretedError, LimitError):
-                raise
-            except ValueError as error:
-                problem = problem or error
-                break
-        if None not in [size for spec in specs for size in (spec.shape or ())[1:]]:
-            break
-    raise UnsuitableError(f"no inputs were found for it: {problem}")
 
 
 def _called(model: keras.Model, nest: Nest) -> list[Array]:
