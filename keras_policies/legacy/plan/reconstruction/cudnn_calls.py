@@ -17,6 +17,7 @@ from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import ir, recurrent
+from keras_policies.legacy.plan.reconstruction.proofs import Prober
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Loop
 
 OPS = "CudnnRNN", "CudnnRNNV2"
@@ -27,6 +28,8 @@ MODES = {
     "lstm": ("LSTM", 2, [0, 1, 2, 3], {}),
     "gru": ("GRU", 1, [1, 0, 2], {"reset_after": True}),
 }
+# Ops of `canonical_to_params`.
+MOVES = {"Cast", "ConcatV2", "Fill", "Reshape", "Split", "SplitV", "Transpose"}
 
 
 def results(call: Loop) -> list[ir.Value] | None:
@@ -80,13 +83,14 @@ def _cudnn_weights(
     variables, random = call.variables([call.values[3]]), np.random.default_rng(0)
     shapes = {v: call.traced.variables[v.variable].shape for v in variables}
     budget.spend(sum(map(math.prod, shapes.values())))
+    prober = Prober(call.traced, ops=MOVES)
     drawn: dict[ir.Value, Array] = {
-        v: random.standard_normal(shape) for v, shape in shapes.items()
+        v: prober.opened(random.standard_normal(s)) for v, s in shapes.items()
     }
     orders = itertools.permutations(variables) if len(variables) == len(ROLES) else ()
     for order in orders:
         with attempt(*UNEXPECTED):
-            parameters = call.array(call.values[3], {**drawn})
+            parameters = call.array(call.values[3], {**drawn}, prober)
             if np.array_equal(parameters, _in_cudnn([drawn[v] for v in order], gates)):
                 return dict(zip(ROLES, order, strict=True))
     return None

@@ -84,7 +84,7 @@ class Uses:
     """The steps of a layer, with def-use chains."""
 
     owner: Owner
-    steps: Sequence[ir.Step]
+    steps: ir.Steps
     # The numbers of the steps that take a value, by value.
     users: Mapping[ir.Value, Sequence[int]]
     reads: Mapping[ir.Value, Read]  # the values that are a variable
@@ -98,7 +98,7 @@ class Uses:
         return (user, step) if isinstance(step, ir.OpStep) else (OUTPUT, None)
 
 
-def chains(owner: Owner, steps: Sequence[ir.Step], outputs: ir.Nest) -> Uses:
+def chains(owner: Owner, steps: ir.Steps, outputs: ir.Nest) -> Uses:
     """Return the def-use chains of the steps of a layer with these outputs."""
     users: dict[ir.Value, list[int]] = collections.defaultdict(list)
     reads: dict[ir.Value, Read] = {}

@@ -36,9 +36,9 @@ class Frozen:
         self._is_frozen = not (self.variables or has_metadata)
         self._numbers: dict[tuple[str, int, bytes], int] = {}
 
-    def thawed(self, steps: Sequence[ir.Step]) -> list[ir.Step]:
+    def thawed(self, steps: ir.Steps) -> ir.Steps:
         """Return steps that take variables in place of constants that are weights."""
-        new: list[ir.Step] = [*steps]
+        new = ir.Steps(steps, steps.specs, steps.data)
         for number, step in enumerate(steps if self._is_frozen else ()):
             if isinstance(step, ir.OpStep):
                 inputs = (self._thawed(new, step, i) for i in range(len(step.inputs)))

@@ -50,7 +50,9 @@ COMPUTES: Mapping[str, Callable[[float, float], float]] = {
     "RealDiv": lambda a, b: a / b if b else math.inf,
     "Sub": operator.sub,
 }
-SCALED = {"Add", "AddV2", "Mul"}  # ops that move a draw to another range
+# Ops that move a draw to another range -> the operand with which they do not.
+SCALED = {"Add": 0, "AddV2": 0, "Mul": 1}
+ROUNDING = {"bfloat16": 2**-6, "float16": 2**-9}  # of a few operations, relative
 
 
 DROPOUTS = (
@@ -113,10 +115,22 @@ def _rate(found: Mapping[str, Output], nodes: Mapping[str, Node]) -> float | Non
     keep = numbers.get("keep", 1 - numbers.get("rate", 1))
     if len(numbers) < len(names) or not 0 < keep <= 1:
         return None
-    is_scaled = np.isclose(numbers.get("scale", 1 / keep), 1 / keep, rtol=1e-2)
-    is_same = np.isclose(numbers.get("same", keep), keep)
+    rounding = max(_rounding(found[name], nodes) for name in names)
+    is_scaled = np.isclose(numbers.get("scale", 1 / keep), 1 / keep, rounding, 0)
+    is_same = np.isclose(numbers.get("same", keep), keep, rounding, 0)
     are_0_and_1 = (numbers.get("zero", 0), numbers.get("one", 1)) == (0, 1)
-    return round(1 - keep, 6) if is_scaled and is_same and are_0_and_1 else None
+    if not (is_scaled and is_same and are_0_and_1):
+        return None
+    # The shortest decimals, as the program had them: float32 has 1 - 0.9 otherwise.
+    rate = numbers.get("rate", 1 - float(str(np.float32(keep))))
+    return float(str(np.float32(rate)))
+
+
+def _rounding(output: Output, nodes: Mapping[str, Node]) -> float:
+    """Return how far two constants may be apart that are equal but for rounding."""
+    before = itertools.islice(walks.ancestors(nodes, output.node), limits.RATE_OPS)
+    constants = (node.attributes["value"] for node in before if node.op == "Const")
+    return max((ROUNDING.get(n.dtype.name, 1e-6) for n in constants), default=1e-6)
 
 
 def _constant(
@@ -136,11 +150,14 @@ def _constant(
 
 
 def _uniform(draw: Output | None, nodes: Mapping[str, Node]) -> Node | None:
-    """Return the node that draws the uniform numbers, or None."""
+    """Return the node that draws the numbers between 0 and 1, or None."""
     node = None if draw is None else nodes.get(draw.node)
     for _ in range(limits.SCALING_OPS):
         if node is not None and node.op in SCALED:
-            node = nodes.get(node.inputs[0].node)
+            x, operand = node.inputs
+            if _constant(nodes.get(operand.node), nodes) != SCALED[node.op]:
+                return None
+            node = nodes.get(x.node)
     return node if node is not None and node.op == "RandomUniform" else None
 
 
@@ -154,6 +171,18 @@ def _noise_shape(
     elif shape is not None and shape.op == "Pack":
         sizes = [_constant(nodes.get(output.node), nodes) for output in shape.inputs]
     return tuple(1 if size == 1 else None for size in sizes) if 1 in sizes else None
+
+
+def is_swish(node: Node, nodes: Mapping[str, Node]) -> bool:
+    """Return whether a node is `IdentityN(x * sigmoid(...), x)`, `tf.nn.swish`.
+
+    Source: tensorflow/python/ops/nn_impl.py, `swish`.
+    """
+    result = nodes.get(node.inputs[0].node) if len(node.inputs) > 1 else None
+    if result is None or result.op != "Mul":
+        return False
+    ops = [nodes[output.node].op for output in result.inputs if output.node in nodes]
+    return node.inputs[1] in result.inputs and "Sigmoid" in ops
 
 
 # Op -> the op that draws without a generator, and the positions of its inputs.

@@ -89,15 +89,10 @@ def has_own_gradient(traced: TracedFunctions, name: str) -> bool:
 
 
 def _is_usual(node: Node, body: Mapping[str, Node]) -> bool:
-    """Return whether a node is dropout, or `IdentityN(x * sigmoid(...), x)`, swish.
-
-    Source: tensorflow/python/ops/nn_impl.py, `swish`.
-    """
+    """Return whether a node is swish or dropout."""
     result = body.get(node.inputs[0].node) if len(node.inputs) > 1 else None
-    if result is None or result.op != "Mul":
-        return result is not None and result.op == DROPOUT
-    ops = [body[output.node].op for output in result.inputs if output.node in body]
-    return node.inputs[1] in result.inputs and "Sigmoid" in ops
+    is_dropout = result is not None and result.op == DROPOUT
+    return is_dropout or idioms.is_swish(node, body)
 
 
 def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:

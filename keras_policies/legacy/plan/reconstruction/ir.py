@@ -4,7 +4,7 @@ Modules import it as a whole: `ir` is the intermediate representation of compile
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -17,6 +17,7 @@ from keras_policies.legacy.base.traced_functions import Resource as Resource
 from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.base.traced_functions import VariableRef as VariableRef
 from keras_policies.legacy.base.weights import Array
+from keras_policies.legacy.values import axis_lengths
 
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
 
@@ -109,7 +110,33 @@ Step: TypeAlias = OpStep | CallStep
 
 
 class Steps(list[Step]):
-    """The steps of a function, to which others are added."""
+    """The steps of a function, to which others are added.
+
+    `specs` are its arguments. `data` are the results of ops on sizes, with a symbolic
+    dimension for each unknown one.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[Step] = (),
+        specs: Sequence[TensorSpec] = (),
+        data: "dict[Value, Any] | None" = None,
+    ) -> None:
+        super().__init__(steps)
+        self.specs = specs
+        self.data: dict[Value, Any] = {} if data is None else data
+
+    def sizes(self, value: Value) -> list[Any] | None:
+        """Return the shape of a tensor with symbolic dimensions, None if not known."""
+        shape = shape_of(value, self, self.specs)
+        if shape is None:
+            return None
+        return [*axis_lengths.sizes(shape, str(value)).tolist()]
+
+    def numbers(self, value: Value) -> list[Any] | None:
+        """Return the whole numbers in a vector, some symbolic; None if not known."""
+        data = value.value if isinstance(value, Constant) else self.data.get(value)
+        return None if data is None else [*np.ravel(data).tolist()]
 
     def add(self, step: Step) -> StepOutput:
         """Add a step; return its first output."""
@@ -122,7 +149,7 @@ class Steps(list[Step]):
 
 
 # The steps of a function, and its outputs, followed by its losses.
-Followed: TypeAlias = tuple[list[Step], list[Value]]
+Followed: TypeAlias = tuple[Steps, list[Value]]
 
 
 def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:

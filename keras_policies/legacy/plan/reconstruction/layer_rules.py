@@ -1,7 +1,7 @@
 """Rules that recognise stock layers: an op with a weight is a call of a layer."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config
@@ -10,6 +10,7 @@ from keras_policies.legacy.ops.nn_convolutions import spatial
 from keras_policies.legacy.plan.reconstruction import ir
 
 Shape = tuple[int, ...]
+Zeros = tuple[int, int | None]  # in front of an axis, and behind it
 FIRST = "channels_first"
 ADDITIONS = "Add", "AddV2", "BiasAdd"  # of a bias
 SIZES = "kernel_size", "strides", "dilation_rate"
@@ -82,16 +83,32 @@ def conv1d(match: LayerMatch) -> LayerMatch:
     return dataclasses.replace(match, class_name="Conv1D", config=config)
 
 
-def dilated(match: LayerMatch, rates: list[int], zeros: list[int]) -> LayerMatch:
-    """Return a convolution with dilation rates, and zeros in front of each axis."""
+def padding_of(
+    zeros: Sequence[Zeros], rates: Sequence[int], sizes: Sequence[int]
+) -> str | None:
+    """Return the padding of a convolution with these zeros around each axis, or None.
+
+    The zeros behind an axis are not known if their number is computed from its length.
+    """
+    totals = [rate * (size - 1) for rate, size in zip(rates, sizes, strict=False)]
+    paddings = {"same": [(n // 2, n - n // 2) for n in totals], "valid": [(0, 0)] * 3}
+    for name, expected in paddings.items():
+        pairs = [*zip(zeros, expected, strict=False)]
+        fits = (a == (c, d) or a == (c, None) for a, (c, d) in pairs)
+        if len(pairs) == len(zeros) and all(fits):
+            return name
+    return None
+
+
+def dilated(match: LayerMatch, rates: list[int], zeros: Sequence[Zeros]) -> LayerMatch:
+    """Return a convolution with dilation rates, and zeros around each axis."""
     sizes, ones = match.config.get("kernel_size", []), [1] * len(rates)
-    same = [rate * (size - 1) // 2 for rate, size in zip(rates, sizes, strict=False)]
-    paddings = {tuple(same): "same", tuple(0 for _ in rates): "valid"}
+    padding = padding_of(zeros, rates, sizes)
     is_plain = match.config.get("dilation_rate") == match.config.get("strides") == ones
     is_last = match.config.get("data_format") != FIRST
-    if tuple(zeros) not in paddings or not (is_plain and is_last):
+    if padding is None or not (is_plain and is_last):
         return match
-    convolution = {"dilation_rate": rates, "padding": paddings[tuple(zeros)]}
+    convolution = {"dilation_rate": rates, "padding": padding}
     return dataclasses.replace(match, config={**match.config, **convolution})
 
 

@@ -24,13 +24,18 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import ir
-from keras_policies.legacy.plan.reconstruction.reference import Interpreter
+from keras_policies.legacy.plan.reconstruction.proofs import (
+    OF_ANY_SIZE,
+    Prober,
+    bend,
+    decimal,
+    is_close,
+)
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing
 
 SEED = 0
-PROBES = 8, 5, 7, 6  # their longest axes: a sum grows with them, a mean does not
-TOLERANCE = 1e-4
-SMALL = 1e-7  # factors below it count as 0
+PROBES = 8, 5, 7, 6  # their longest axes; the ops are such that any sizes do
+SMALL = 1e-12  # factors below it are 0, but for rounding
 
 
 def added(steps: ir.Steps, outputs: ir.Nest, losses: Sequence[ir.Value]) -> ir.Nest:
@@ -86,7 +91,7 @@ def activity_losses(
 
 
 class Regularizers:
-    """The regularizers of a file's weights, recognised by their values."""
+    """The regularizers of a file's weights, recognised by proofs."""
 
     def __init__(self, traced: TracedFunctions) -> None:
         self._traced = traced
@@ -112,7 +117,7 @@ class Regularizers:
             return None
         weight, random = self._traced.variables[variable], np.random.default_rng(SEED)
         shapes = [[min(size, most) for size in weight.shape] for most in PROBES]
-        arrays = [random.standard_normal(s).astype(weight.dtype) for s in shapes]
+        arrays = [random.standard_normal(shape) for shape in shapes]
         losses: list[float] = []
         with attempt(ValueError):
             losses = [self._loss(variable, traces[0], array) for array in arrays]
@@ -121,19 +126,18 @@ class Regularizers:
         rows = np.array([[term(array) for term in TERMS.values()] for array in arrays])
         factors = np.linalg.lstsq(rows, losses, rcond=None)[0]
         factors = np.where(np.abs(factors) < SMALL, 0, factors)
-        if not np.allclose(rows @ factors, losses, TOLERANCE) or (factors < 0).any():
+        if not is_close(rows @ factors, losses) or (factors < 0).any():
             return None
-        # Rounded, because the number had few digits before float32 computed with it.
-        config = {k: float(f"{x:.5g}") for k, x in zip(TERMS, factors, strict=True)}
-        return {"class_name": "L1L2", "config": config}
+        numbers = map(decimal, factors)
+        return {"class_name": "L1L2", "config": dict(zip(TERMS, numbers, strict=True))}
 
     def _loss(self, variable: int, trace: ConcreteFunction, array: Array) -> float:
         traced = self._traced.with_values({variable: array})
-        return float(Interpreter(traced).run(trace, [])[0])
+        return float(Prober(traced, OF_ANY_SIZE).run(trace, [])[0])
 
 
 # The terms of L1L2, by the arguments that are their factors.
 TERMS: Mapping[str, Callable[[Array], float]] = {
-    "l1": lambda weight: float(np.abs(weight).sum(dtype="float64")),
-    "l2": lambda weight: float(np.square(weight, dtype="float64").sum()),
+    "l1": lambda weight: float(bend("Abs")(weight).sum()),
+    "l2": lambda weight: float(np.square(weight).sum()),
 }

@@ -1,7 +1,8 @@
 """The formulas of recurrent layers, and the settings that these may have."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,28 +10,57 @@ import numpy as np
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.plan.arguments import OF_KERAS_3
-from keras_policies.legacy.values.rules import RULES
+from keras_policies.legacy.plan.reconstruction import proofs
 
-Activation = Callable[[Array], Array]
 Weights = Mapping[str, Array]
 States = Sequence[Array]
 
 
-# As tf.keras names them, or Keras 3 for another function. The usual ones come first.
-ACTIVATIONS: Mapping[str, Any] = {
-    "tanh": np.tanh,
-    "sigmoid": RULES["sigmoid"].arrays,
-    "hard_sigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
-    OF_KERAS_3 + "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
-    "relu": RULES["relu"].arrays,
-    "linear": lambda x: x,
-    "softsign": RULES["softsign"].arrays,
-    "softplus": RULES["softplus"].arrays,
-    "elu": RULES["elu"].arrays,
-    "selu": RULES["selu"].arrays,
-    "swish": RULES["silu"].arrays,
-    "exponential": np.exp,
-}
+class Activation(NamedTuple):
+    """A function as tf.keras names it, or as Keras 3 does if it means another one.
+
+    `bend` is the key of the function that stands for its op that bends, if any.
+    """
+
+    name: str
+    formula: Callable[[Array], Array]
+    bend: tuple[Any, ...] | None = None
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _clipped(
+    name: str, low: float, high: float, slope: float = 1, shift: float = 0, by: int = 1
+) -> Activation:
+    key = proofs.CLIP, float(low), float(high)
+    bend = proofs.bend(*key)
+    return Activation(name, lambda x: bend(slope * x + shift) / by, key)
+
+
+def _bent(name: str, op: str) -> Activation:
+    return Activation(name, proofs.bend(op), (op,))
+
+
+# The usual ones come first.
+ACTIVATIONS: Sequence[Activation] = (
+    Activation("tanh", np.tanh),
+    Activation("sigmoid", _sigmoid),
+    *(  # the slope as each dtype has it
+        _clipped("hard_sigmoid", 0, 1, float(np.asarray(0.2, dtype)), 0.5)
+        for dtype in proofs.FLOATS
+    ),
+    _clipped(OF_KERAS_3 + "hard_sigmoid", 0, 6, 1, 3, 6),
+    _clipped("relu", 0, math.inf),
+    Activation("linear", lambda x: x),
+    _bent("softsign", "Softsign"),
+    Activation("softplus", lambda x: np.logaddexp(x, 0)),
+    _bent("elu", "Elu"),
+    _bent("selu", "Selu"),
+    Activation("swish", lambda x: x * _sigmoid(x)),
+    Activation("exponential", np.exp),
+)
 
 
 class Products(NamedTuple):
@@ -41,16 +71,16 @@ class Products(NamedTuple):
 
 
 def _simple(
-    products: Products, states: States, weights: Weights, config: Config
+    products: Products, states: States, weights: Weights, settings: "Settings"
 ) -> States:
-    outer, _ = _activations(config)
-    return [outer(products.x + products.h + weights.get("bias", 0))]
+    inner = products.x + products.h + weights.get("bias", 0)
+    return [settings.outer.formula(inner)]
 
 
 def _lstm(
-    products: Products, states: States, weights: Weights, config: Config
+    products: Products, states: States, weights: Weights, settings: "Settings"
 ) -> States:
-    outer, gate = _activations(config)
+    outer, gate = settings.outer.formula, settings.gate.formula
     c, inner = states[1], products.x + products.h + weights.get("bias", 0)
     i, f, new, o = np.split(inner, 4, axis=-1)
     c = gate(f) * c + gate(i) * outer(new)
@@ -58,11 +88,11 @@ def _lstm(
 
 
 def _gru(
-    products: Products, states: States, weights: Weights, config: Config
+    products: Products, states: States, weights: Weights, settings: "Settings"
 ) -> States:
-    outer, gate = _activations(config)
+    outer, gate = settings.outer.formula, settings.gate.formula
     (h,), recurrent = states, weights["recurrent_kernel"]
-    units, is_after = h.shape[1], config["reset_after"]
+    units, is_after = h.shape[1], settings.is_after
     biases = np.broadcast_to(weights.get("bias", 0), (2, 3 * units))
     z, r, new = np.split(products.x + biases[0], 3, axis=-1)
     inner = products.h + (biases[1] if is_after else 0)
@@ -72,16 +102,28 @@ def _gru(
     return [z * h + (1 - z) * outer(new + inner_new)]
 
 
-def _activations(config: Config) -> tuple[Activation, Activation]:
-    outer, gate = config["activation"], config.get("recurrent_activation", "linear")
-    return ACTIVATIONS[outer], ACTIVATIONS[gate]
+class Settings(NamedTuple):
+    """The activation, that of the gates, and `reset_after` of a GRU."""
+
+    outer: Activation
+    gate: Activation = ACTIVATIONS[0]
+    is_after: bool | None = None
+
+    def config(self, class_name: str) -> Config:
+        """Return the arguments of a layer of this class."""
+        config = {"activation": self.outer.name}
+        if class_name != "SimpleRNN":
+            config["recurrent_activation"] = self.gate.name
+        return config | (
+            {} if self.is_after is None else {"reset_after": self.is_after}
+        )
 
 
 class Cell(NamedTuple):
     """A formula from a row and states to new states; the first is the output."""
 
     class_name: str
-    formula: Callable[[Products, States, Weights, Config], States]
+    formula: Callable[[Products, States, Weights, Settings], States]
     states: int
 
 
@@ -93,18 +135,22 @@ CELLS = {
 }
 
 
-def settings(cell: Cell, bias: Array | None) -> Iterator[Config]:
-    """Yield the settings that a layer may have, the usual ones first."""
-    names = [*ACTIVATIONS]
+def settings(
+    cell: Cell, bias: Array | None, bends: Collection[tuple[Any, ...]]
+) -> Iterator[Settings]:
+    """Yield the settings that a layer may have, the usual ones first.
+
+    `bends` are the keys of the functions that stand for its ops that bend.
+    """
+    usual = [a for a in ACTIVATIONS if a.bend is None or a.bend in bends]
     if cell.class_name == "SimpleRNN":
-        yield from ({"activation": name} for name in names)
+        yield from map(Settings, usual)
         return
-    pairs = itertools.product(names, names)
-    for outer, gate in sorted(pairs, key=lambda pair: sum(map(names.index, pair))):
-        config = {"activation": outer, "recurrent_activation": gate}
+    pairs = itertools.product(usual, usual)
+    for outer, gate in sorted(pairs, key=lambda pair: sum(map(usual.index, pair))):
         if cell.class_name == "LSTM":
-            yield config
+            yield Settings(outer, gate)
             continue
         for is_after in (True, False):
             if bias is None or (bias.ndim == 2) == is_after:
-                yield {**config, "reset_after": is_after}
+                yield Settings(outer, gate, is_after)

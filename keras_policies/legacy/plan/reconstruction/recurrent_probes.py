@@ -1,13 +1,14 @@
 """Runs the first rounds of a While on random values, and finds the cell that fits.
 
 `Loop` says what the While takes. The formula of a cell has to give the states and the
-outputs of each round.
+outputs of each round, by a proof (see `proofs`).
 """
 
 import dataclasses
 import enum
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.traced_functions import (
     PASSING,
-    ConcreteFunction,
     Function,
     Node,
     TensorSpec,
@@ -25,10 +25,13 @@ from keras_policies.legacy.base.traced_functions import (
 )
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.ops import node_def
 from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
-from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Products
-from keras_policies.legacy.plan.reconstruction.reference import Interpreter
+from keras_policies.legacy.plan.reconstruction.proofs import Prober, is_close
+from keras_policies.legacy.plan.reconstruction.recurrent_cells import (
+    Cell,
+    Products,
+    Settings,
+)
 
 SWAP = [1, 0, 2]  # the axes of batch and time
 TIME = [0]  # the axis, once it is the first
@@ -75,19 +78,18 @@ class Loop:
         self,
         value: ir.Value,
         arrays: dict[ir.Value, Array],
+        prober: Prober,
         depth: int = limits.SIZE_STEPS,
     ) -> Array:
         """Evaluate a value from those in `arrays`; add intermediate ones to them."""
         if isinstance(value, ir.Constant):
-            return np.asarray(value.value)
+            return np.asarray(prober.constant(value.value))
         if value not in arrays:
             step = self.op(value)
             if step is None or depth == 0 or not isinstance(value, ir.StepOutput):
                 raise ValueError("it depends on more than is known")
-            inputs = [self.array(item, arrays, depth - 1) for item in step.inputs]
-            if step.op == "Cast" and inputs[0].dtype.kind == "f":
-                return inputs[0]  # the body also computes in float32
-            results = node_def.outputs(step.op, step.attributes, inputs)
+            inputs = [self.array(x, arrays, prober, depth - 1) for x in step.inputs]
+            results = prober.op(Node(step.name, step.op, (), step.attributes), inputs)
             arrays[value] = np.asarray(results[value.position])
         return arrays[value]
 
@@ -153,8 +155,9 @@ def first(function: Function, name: str) -> str:
 
 
 ROLES = "kernel", "recurrent_kernel", "bias"
-SEED, TOLERANCE = 0, 1e-4
+SEED = 0
 EXAMPLES, LENGTH, ROUNDS = 16, 3, 2
+LONG = 10**6 + 3  # a sequence that no limit on rounds allows by accident
 FORMULA = 100  # about microseconds that numpy takes for small arrays
 
 
@@ -169,10 +172,12 @@ class Probe:
     ) -> None:
         self.loop, self.x, self.mask, self.roles = loop, x, mask, roles
         self._random = np.random.default_rng(SEED)
+        self._prober = Prober(loop.traced)
         shapes = {v: loop.traced.variables[v.variable].shape for v in roles.values()}
         # The array that stands for each value in the probe.
         self._arrays: dict[ir.Value, Array] = {
-            v: self._draw(*shape) * 2 / np.sqrt(shape[0]) for v, shape in shapes.items()
+            v: self._draw(*shape, scale=1 / math.sqrt(shape[0] or 1))
+            for v, shape in shapes.items()
         }
         self.weights = {role: self._arrays[v] for role, v in roles.items()}
         inputs, self.units = (self.weights[role].shape[0] for role in ROLES[:2])
@@ -181,33 +186,34 @@ class Probe:
         # The counters start with 0, and no limit is -1.
         sizes = [n for n in numbers if n > 0]
         self.length, self._has_length = min(sizes, default=LENGTH), bool(sizes)
-        # The second row is wide: there, activations show their ends.
         count = min(ROUNDS, self.length)
-        self.rows = [self._draw(EXAMPLES, inputs) * 4**i for i in range(count)]
+        self.rows = [self._draw(EXAMPLES, inputs) for _ in range(count)]
         self.masks = [self._draw(EXAMPLES, 1) > 0 for _ in self.rows]
-        self._add_shapes(inputs)
+        self._arrays |= self._shapes(self.length)
         self.states: list[int] = []
         self.rounds = [[*map(self._start, range(len(loop.values)))]]
         for _ in self.rows:
             self.rounds.append(self._call("body", self.rounds[-1]))
 
-    def _draw(self, *shape: int) -> Array:
-        budget.spend(float(np.prod(np.asarray(shape, "float64"))))
-        return self._random.standard_normal(shape).astype("float32")
+    def _draw(self, *shape: int, scale: float = 1) -> Array:
+        budget.spend(float(np.prod(np.asarray(shape, "float64"))), 8)
+        array: Array = self._random.standard_normal(shape) * scale
+        return np.asarray(self._prober.opened(array))
 
-    def _add_shapes(self, inputs: int) -> None:
-        """Add arrays for tensors that matter by their shape only."""
-        origin, zero = self.loop.origin(self.x), np.zeros((), "float32")
-        rows = np.broadcast_to(zero, (self.length, EXAMPLES, inputs))
-        self._arrays[origin.time_major] = rows
+    def _shapes(self, length: int) -> dict[ir.Value, Array]:
+        """Return arrays for tensors that matter by their shape only."""
+        origin, inputs = self.loop.origin(self.x), len(self.weights[ROLES[0]])
+        rows = np.broadcast_to(np.zeros(()), (length, EXAMPLES, inputs))
+        arrays: dict[ir.Value, Array] = {origin.time_major: rows}
         shape = ir.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
         if shape is not None and self._has_length and shape[0] != self.length:
             raise ValueError("it goes over some of the rows")
         if origin.batch_major is not None:
-            self._arrays[origin.batch_major] = np.swapaxes(rows, 0, 1)
+            arrays[origin.batch_major] = np.swapaxes(rows, 0, 1)
         reversed_rows = self.loop.values[self.x]
         if isinstance(reversed_rows, ir.UnstackedTensor):
-            self._arrays[reversed_rows.tensor] = rows
+            arrays[reversed_rows.tensor] = rows
+        return arrays
 
     def _start(self, position: int) -> Any:
         loop, value = self.loop, self.loop.values[position]
@@ -223,16 +229,14 @@ class Probe:
             self.states.append(position)
             return self._draw(EXAMPLES, self.units)
         if loop.is_zero(value):
-            return np.zeros((EXAMPLES, self.units), "float32")
+            return np.zeros((EXAMPLES, self.units))
         return self._array(value)
 
     def _array(self, value: ir.Value) -> Array:
-        return self.loop.array(value, self._arrays)
+        return self.loop.array(value, self._arrays, self._prober)
 
     def _call(self, name: str, values: Sequence[Any]) -> list[Any]:
-        function = str(self.loop.node.attributes.get(name))
-        interpreter = Interpreter(self.loop.traced, is_wide=True)
-        return interpreter.run(ConcreteFunction(function, (), (), ()), values)
+        return self._prober.call(str(self.loop.node.attributes.get(name)), values)
 
     def goes_over_all_rows(self) -> bool:
         """Return whether the rounds are counted, and end after the last row."""
@@ -240,11 +244,21 @@ class Probe:
         counters = [i for i in self.changing() if not isinstance(first[i], list)]
         numbers = [[int(values[i]) for i in counters] for values in self.rounds]
         is_counted = all({*row} == {n} for n, row in enumerate(numbers))
+        lengths = (self.length,) if self._has_length else (self.length, LONG)
+        return is_counted and all(self._ends_at(n, counters) for n in lengths)
+
+    def _ends_at(self, length: int, counters: Sequence[int]) -> bool:
+        """Return whether there are as many rounds as rows in sequences of a length."""
+        arrays, values = self._shapes(length), [*self.rounds[0]]
+        for i, value in enumerate(values):
+            if self.loop.stays[i] and np.asarray(value).dtype.kind == "i":
+                values[i] = self.loop.array(self.loop.values[i], arrays, self._prober)
         ends = []
-        for n in (0, self.length - 1, self.length):
-            values = [np.int32(n) if i in counters else v for i, v in enumerate(first)]
+        for n in (0, length - 1, length):
+            for i in counters:
+                values[i] = np.int32(n)
             ends.append(bool(np.all(self._call("cond", values)[0])))
-        return is_counted and ends == [True, True, False]
+        return ends == [True, True, False]
 
     def changing(self) -> Iterator[int]:
         """Yield the positions of the values that rounds change, except states."""
@@ -270,28 +284,30 @@ class Probe:
             old = (values[states[0]] for values in self.rounds)
             pairs = zip(inner, old, strict=False)
             products = [Products(x, h @ recurrent) for x, h in pairs]
-            for config in recurrent_cells.settings(cell, self.weights.get("bias")):
+            bias, bends = self.weights.get("bias"), self._prober.bends
+            for settings in recurrent_cells.settings(cell, bias, bends):
                 budget.work(FORMULA + budget.NUMBER * sum(x.size for x in inner))
-                outputs = self._outputs(cell, states, config, products)
+                outputs = self._outputs(cell, states, settings, products)
                 if outputs is not None:
+                    config = settings.config(cell.class_name)
                     yield Layer(self, cell.class_name, config, states, outputs)
 
     def _outputs(
         self,
         cell: Cell,
         states: Sequence[int],
-        config: Config,
+        settings: Settings,
         products: Sequence[Products],
     ) -> list[Array] | None:
         """Return the output of each round if a cell explains the states, else None."""
         outputs = []
         for number, product in enumerate(products):
             old, new = ([self.rounds[number + i][at] for at in states] for i in (0, 1))
-            after = cell.formula(product, old, self.weights, config)
+            after = cell.formula(product, old, self.weights, settings)
             outputs.append(after[0])
             pairs = zip(after, old, strict=True)
             expected = [self.masked(number, *pair) for pair in pairs]
-            if not all(map(_close, new, expected)):
+            if not all(map(is_close, new, expected)):
                 return None
         return outputs
 
@@ -355,9 +371,4 @@ def _all_close(actual: Sequence[Array | None], expected: Sequence[Array]) -> boo
     items = [item for item in actual if item is not None]
     if len(items) != len(expected) or any(x is None for x in actual[: len(items)]):
         return False
-    return all(map(_close, items, expected))
-
-
-def _close(actual: Any, expected: Array) -> bool:
-    same = np.shape(actual) == np.shape(expected)
-    return same and bool(np.allclose(actual, expected, TOLERANCE, TOLERANCE))
+    return all(map(is_close, items, expected))

@@ -45,7 +45,6 @@ from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.reconstruction import idioms, own_ops
 
 ALL_OUTPUTS = range(2**31 - 1)  # positions of a function's outputs
-HALVES = "float16", "bfloat16"
 # An array, a `VariableRef`, a `Resource`, or a TensorList, which is a list.
 Value: TypeAlias = Any
 Outputs: TypeAlias = Sequence[Any] | Mapping[int, Any]  # of a node, by position
@@ -83,6 +82,10 @@ class Interpreter:
     """
 
     error: ClassVar[type[ValueError]] = NotInterpretedError  # for corrupt functions
+    # The dtypes that `is_wide` computes in, by the dtypes in the file.
+    widened: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("float16", "bfloat16"), "float32"
+    )
     most_rounds: ClassVar[float] = math.inf  # of a loop
 
     name: str
@@ -134,9 +137,10 @@ class Interpreter:
     def _widened(self, value: Any) -> Any:
         """Return an array, or a dtype's name, with the dtype to compute in."""
         name = value if isinstance(value, str) else getattr(value, "dtype", None)
-        if self.is_wide and str(name) in HALVES:
-            return "float32" if isinstance(value, str) else value.astype("float32")
-        return value
+        wide = self.widened.get(str(name)) if self.is_wide else None
+        if wide is None:
+            return value
+        return wide if isinstance(value, str) else value.astype(wide)
 
     def follow(
         self, name: str, inputs: Sequence[Value], needed: Positions = ALL_OUTPUTS

@@ -13,7 +13,7 @@ DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedN
 
 
 def rewritten(
-    owner: Owner, steps: Sequence[ir.Step], outputs: ir.Nest, arguments: Sequence[str]
+    owner: Owner, steps: ir.Steps, outputs: ir.Nest, arguments: Sequence[str]
 ) -> tuple[ir.Steps, ir.Nest]:
     """Return steps and outputs without variables, for arguments of these dtypes."""
     old, tables = weight_layers.replaced(def_use.chains(owner, steps, outputs))

@@ -64,14 +64,13 @@ class Tracing(Interpreter):
     tables: Tables  # the lookup layers
     frozen: Frozen  # the constants that are weights
     steps: ir.Steps = dataclasses.field(default_factory=ir.Steps)
-    # Results of ops on sizes, with a symbolic dimension for each unknown one.
-    data: dict[ir.Value, Any] = dataclasses.field(default_factory=dict)
 
     error = LegacyModelError
     most_rounds = limits.LOOP_ROUNDS
 
     def __post_init__(self) -> None:
         super().__init__(self.traced)
+        self.steps.specs = self.specs
         self.with_idioms = functools.partial(idioms.function, self.traced)
 
     def constant(self, value: Array) -> ir.Value:
@@ -166,7 +165,7 @@ class Tracing(Interpreter):
         outputs = _StepOutputs(self.steps.add(step).step)
         for position, value in enumerate(data):
             if has_dims(value):
-                self.data[outputs[position]] = value
+                self.steps.data[outputs[position]] = value
             else:
                 outputs[position] = ir.Constant(value)
         return outputs
@@ -181,7 +180,9 @@ class Tracing(Interpreter):
             name = str(step.inputs[0])
             return None if sizes is None else [axis_lengths.sizes(sizes, name)]
         values = [
-            value.value if isinstance(value, ir.Constant) else self.data.get(value)
+            value.value
+            if isinstance(value, ir.Constant)
+            else self.steps.data.get(value)
             for value in step.inputs
         ]
         if step.op not in table.NODES or any(value is None for value in values):

@@ -4,11 +4,10 @@
 that the layer replaces, such as the two reshapes of a `tf.tensordot`.
 """
 
-import itertools
+import math
 from collections.abc import Sequence
 
-from keras_policies.legacy.base import walks
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.plan.reconstruction import ir, layer_rules, recurrent_calls
 from keras_policies.legacy.plan.reconstruction.def_use import (
     OUTPUT,
@@ -18,7 +17,7 @@ from keras_policies.legacy.plan.reconstruction.def_use import (
     Uses,
     dtype_of,
 )
-from keras_policies.legacy.plan.reconstruction.layer_rules import LayerMatch
+from keras_policies.legacy.plan.reconstruction.layer_rules import LayerMatch, Zeros
 
 ROWS = [1], [-3]  # the axis of the rows of images
 
@@ -69,9 +68,15 @@ def _dilate(
     if len(uses.users[value]) > 1:
         return
     tensor, end, rates, zeros = blocks
+    axes = [1, 2] if row is None else [2]
+    kernel = uses.steps.sizes(step.inputs[1]) or []
+    sizes = [size for axis, size in enumerate(kernel, 1) if axis in axes]
+    padding = layer_rules.padding_of(zeros, rates, sizes)
+    if padding is None:
+        return
     changed = {
         "dilations": [*([1] if row is None else [1, 1]), *rates, 1],
-        "padding": "SAME" if any(zeros) else "VALID",
+        "padding": padding.upper(),
     }
     steps[value.step] = ir.OpStep(f"{step.name}_input", "Identity", {}, (tensor,))
     attributes = {**step.attributes, **changed}
@@ -148,19 +153,31 @@ def _ends(number: int, uses: Uses, match: LayerMatch) -> tuple[ir.Value, int]:
 
 def _blocks(
     ends: tuple[ir.Value, int], uses: Uses
-) -> tuple[ir.Value, int, list[int], list[int]] | None:
+) -> tuple[ir.Value, int, list[int], list[Zeros]] | None:
     """Return the parts of a dilated `tf.nn.convolution`, or None.
 
     SpaceToBatchND, Conv2D, BatchToSpaceND -> the input, the last step, the rates, and
-    the zeros in front of each axis.
+    the zeros around each axis.
     """
     before, (last, after) = ir.op_of(ends[0], uses.steps), uses.only_user(ends[1])
     if not (ir.is_op(before, "SpaceToBatchND") and ir.is_op(after, "BatchToSpaceND")):
         return None
-    zeros, rates = _starts(before.inputs[2], uses.steps), ir.items(before.inputs[1])
+    zeros, rates = _zeros(before, after, uses.steps), ir.items(before.inputs[1])
     if zeros is None or rates is None or ir.items(after.inputs[1]) != rates:
         return None
     return before.inputs[0], last, rates, zeros
+
+
+def _zeros(before: ir.OpStep, after: ir.OpStep, steps: ir.Steps) -> list[Zeros] | None:
+    """Return the zeros around each axis, without those that complete a block."""
+    paddings, crops = steps.numbers(before.inputs[2]), steps.numbers(after.inputs[2])
+    if paddings is None or crops is None:
+        starts = _starts(before.inputs[2], steps)
+        return None if starts is None else [(start, None) for start in starts]
+    ends = [end - cut for end, cut in zip(paddings[1::2], crops[1::2], strict=True)]
+    is_known = all(isinstance(n, int) for n in (*paddings[::2], *ends))
+    is_known = is_known and not any(crops[::2])
+    return [*zip(paddings[::2], ends, strict=True)] if is_known else None
 
 
 def _starts(value: ir.Value, steps: Sequence[ir.Step]) -> list[int] | None:
@@ -199,7 +216,7 @@ def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[ir.Value, i
         if order is None or order != [*range(len(order))]:
             return as_it_is
         tensor = transposed.inputs[0]
-    is_same = _has_sizes_of(after.inputs[1], {tensor, before.inputs[0]}, uses.steps)
+    is_same = _keeps_rows(uses.steps, tensor, before, after, match.units)
     return (tensor, last) if is_same else as_it_is
 
 
@@ -216,15 +233,26 @@ def _row(number: int, uses: Uses) -> tuple[ir.Value, int] | None:
     return (before.inputs[0], last) if all(axis in ROWS for axis in axes) else None
 
 
-def _has_sizes_of(
-    value: ir.Value, tensors: set[ir.Value], steps: Sequence[ir.Step]
+def _keeps_rows(
+    steps: ir.Steps,
+    tensor: ir.Value,
+    before: ir.OpStep,
+    after: ir.OpStep,
+    units: int | None,
 ) -> bool:
-    """Return whether a value is computed from the shape of one of some tensors."""
+    """Return whether two reshapes around a product change the last axis only.
 
-    def before(value: ir.Value) -> Sequence[ir.Value]:
-        step = ir.op_of(value, steps)
-        return () if step is None else step.inputs
-
-    values = itertools.islice(walks.reachable([value], before), limits.SIZE_STEPS)
-    made_by = (ir.op_of(each, steps) for each in values)
-    return any(ir.is_op(x, "Shape") and x.inputs[0] in tensors for x in made_by)
+    The sizes of the tensor before them, (batch, time, 6), are compared with those after
+    them, (batch, time, units), as symbolic dimensions.
+    """
+    matrix, result = steps.numbers(before.inputs[1]), steps.numbers(after.inputs[1])
+    sizes = steps.sizes(tensor)
+    if not (matrix and result and sizes) or units is None or matrix[-1] != sizes[-1]:
+        return False
+    expected = [*sizes[:-1], units]
+    with attempt(*UNEXPECTED):
+        if -1 in result:
+            others = math.prod(size for size in result if size != -1)
+            result[result.index(-1)] = math.prod(expected) // others
+        return bool(len(matrix) == 2 and result == expected)
+    return False
