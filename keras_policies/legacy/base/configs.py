@@ -15,6 +15,9 @@ LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
 SHARED = "shared_object_id"  # marks a config that occurs earlier in the file
 PACKAGE = "keras_policies"  # prefix of the registered names of replacement layers
 PROGRAM = f"{PACKAGE}>Program"
+# The packages of Keras, and values of `class_name` that are not the name of a class.
+OF_KERAS = "keras", "tf_keras"
+NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
 KERAS_TENSOR = "__keras_tensor__"  # in the calls of a Functional
 
 
@@ -140,6 +143,25 @@ def with_new_names(root: Config) -> Config:
 
     note(root)
     return named(root)
+
+
+def with_packages(written: Any) -> Any:
+    """Name user-defined classes as HDF5 files name layers, `Custom>Softmax`.
+
+    Elsewhere, 2.12 and later wrote `Softmax` as the `class_name` of such a class, and
+    whose it is in `registered_name` and `module`.
+    """
+    if isinstance(written, list):
+        return [*map(with_packages, written)]
+    if not isinstance(written, dict):
+        return written
+    config = {key: with_packages(value) for key, value in written.items()}
+    name, registered = config.get("class_name"), config.get("registered_name")
+    root = str(config.get("module")).partition(".")[0]
+    if root in OF_KERAS or name in NOT_CLASSES or not isinstance(registered, str):
+        return config
+    package, _, _ = registered.rpartition(">")
+    return {**config, "class_name": f"{package or 'Custom'}>{name}"}
 
 
 def is_program(converted: Config) -> bool:

@@ -147,6 +147,8 @@ def stock_arguments(
                 "cannot do.",
                 hints.pass_custom_object(written),
             )
+        if isinstance(value, str) and name.endswith(NEVER_NAMES):
+            value = keras_function(value)
         if name in renamed or name not in dropped:
             converted[renamed.get(name, name)] = value
     return converted
@@ -208,6 +210,8 @@ MODULES = {
     "_regularizer": "keras.regularizers",
     "_constraint": "keras.constraints",
 }
+# Keras wrote its own ones as configs, so that a name here is that of a user's function.
+NEVER_NAMES = "_regularizer", "_constraint"
 SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, also in Keras 3
 
 
@@ -223,11 +227,17 @@ def inner_object(
     if not (is_config or isinstance(written, str)) or written in SHORT_NAMES:
         return written
     class_name = str(written["class_name"]) if is_config else written
-    if class_name == "function":
+    is_function = class_name == "function"  # Keras has none here, only classes
+    if is_function:
         class_name = str(written["config"])
-    if classes.registered_name(class_name) is not None:
-        return written
-    if class_name in options.namesakes or not classes.is_in(module, class_name):
+    custom = classes.registered_name(class_name)
+    if custom is not None:
+        is_class = is_config and not is_function
+        config = written.get("config") if is_class else None
+        as_class = keras_object(None, custom, config, custom)
+        return as_class if is_class else keras_function(custom)
+    is_lost = is_function or class_name in options.namesakes
+    if is_lost or not classes.is_in(module, class_name):
         if options.reconstructs:
             kind = module.rpartition(".")[2].removesuffix("s")
             yield Report(not_converted=(f"the lost {kind} {class_name} of {path!r}",))

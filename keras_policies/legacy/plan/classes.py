@@ -107,9 +107,7 @@ def object_in(module: str, written: Config) -> Config:
     options = dict(written.get("config") or {})
     if options.get("name", "") is None:
         del options["name"]
-    # From 2.11 on an optimizer is written as "Custom>Adam".
-    name = class_name.removeprefix("Custom>")
-    return keras_object(None if custom else module, name, options, custom)
+    return keras_object(None if custom else module, class_name, options, custom)
 
 
 def own_function(name: str, path: str) -> Converted:

@@ -357,10 +357,12 @@ def _argument(
         name = str(value["class_name"])
         if name == "function" and value.get("module") == "builtins":
             return (yield from classes.own_function(str(value["config"]), path))
-        is_class = name != "function" and not name.startswith("__")  # as "__lambda__"
-        if is_class and not classes.is_registered(value):
+        if name == "function" or name.startswith("__"):  # as "__lambda__"
+            return value
+        custom = classes.registered_name(name)
+        if custom is None:
             yield Report(missing=((name, path),))
-        return value
+        return configs.keras_object(None, custom or name, value.get("config"), custom)
     # A user's class has its models under any key.
     if key in INNER_LAYERS or is_activation or configs.is_model(value):
         inner = yield from _keras_layer(value, Place(options, f"{path}/"))

@@ -14,6 +14,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.codes import LeftOut
 from keras_policies.legacy.base.configs import (
+    keras_function,
     keras_object,
     policy_name,
     snake_case,
@@ -74,6 +75,8 @@ SCHEDULES = "keras.optimizers.schedules"
 # Names by which Keras gets a loss or a metric, beside the public ones of its modules,
 # and public ones by which it does not.
 SHORT = "bce", "mae", "mape", "mse", "msle", "BCE", "MAE", "MAPE", "MSE", "MSLE"
+# Functions were written by their `__name__`, which in Keras is none of these names.
+ALIASES = {*SHORT, "KLD", "kld", "kullback_leibler_divergence", "huber_loss", "acc"}
 BY_NAME = {"losses": (*SHORT, "KLD", "kld"), "metrics": SHORT}
 NOT_METRICS = (
     *("huber", "log_cosh"),
@@ -108,6 +111,8 @@ def _function_name(written: Any) -> str | None:
 def keras_objective(module: str, written: Any) -> str | Config:
     """Return the Keras 3 config of a loss or a metric, or the name of its function."""
     named = _function_name(written)
+    if isinstance(written, dict) and named in ALIASES:
+        return keras_function(named)  # a user's
     if named is not None:
         is_own = keras_names.registered(named) is not None
         return named if is_own else RENAMED_FUNCTIONS[module].get(named, named)
@@ -116,8 +121,11 @@ def keras_objective(module: str, written: Any) -> str | Config:
     if not isinstance(config, dict):  # a name, in the way of some libraries' losses
         return keras_object(module, class_name, None)
     settings = dict(config)
-    function = _function_name(settings.pop("fn", None))
+    wrapped = settings.pop("fn", None)
+    function = _function_name(wrapped)
     if class_name in FUNCTION_WRAPPERS and function is not None:
+        if isinstance(wrapped, dict) and function in ALIASES:
+            return keras_function(function)
         if not is_metric or function not in CLASSES:
             return function
         class_name = CLASSES[function]
@@ -176,7 +184,11 @@ def keras_optimizer(written: Config) -> Config:
         settings["learning_rate"] = classes.object_in(SCHEDULES, rate)
     if settings.get("epsilon", "") is None:
         del settings["epsilon"]
-    return classes.object_in("keras.optimizers", {**written, "config": settings})
+    name = str(written.get("class_name"))
+    if "registered_name" not in written:  # HDF5 files name Keras's own "Custom>Adam"
+        name = name.removeprefix("Custom>")
+    stock = {"class_name": name, "config": settings}
+    return classes.object_in("keras.optimizers", stock)
 
 
 # Names that compile turns into a metric by the loss and the shape of the output.
@@ -258,8 +270,14 @@ def is_config(nest: Nest) -> bool:
 def unknown(kind: str, value: str | Config) -> str | None:
     """Return the name if Keras has no such loss, metric or optimizer (`kind`)."""
     if not isinstance(value, str):
-        name, module = value["class_name"], value["module"]
-        return None if module is None or classes.is_in(module, name) else name
+        name, module = str(value["class_name"]), value["module"]
+        inner: Any = value["config"]
+        if name == "function":
+            return None if keras_names.registered(inner) is not None else str(inner)
+        if module is not None and not classes.is_in(module, name):
+            return name
+        rate: Any = inner.get("learning_rate") if isinstance(inner, dict) else None
+        return unknown(kind, rate) if is_config(rate) else None
     is_chosen = kind == "metrics" and value in CHOSEN_BY_COMPILE
     is_own = keras_names.registered(value) is not None
     return None if is_own or is_chosen or is_known(kind, value) else value

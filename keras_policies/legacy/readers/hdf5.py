@@ -83,7 +83,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         states = member(file, "optimizer_weights")
         if not isinstance(group, h5py.Group):
             raise LegacyModelError("the group model_weights is missing.")
-        config = texts.decode(text, MODEL)
+        config = configs.with_packages(texts.decode(text, MODEL))
         by_layer = weights_by_layer(group)
         stored = listed(states) if isinstance(states, h5py.Group) else ()
         check_total(path, by_layer, stored)
@@ -115,7 +115,8 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
 def _training(text: Any) -> tuple[Config | None, tuple[str, ...]]:
     """Return a training configuration, if any, or why it cannot be read."""
     try:
-        return (None if text is None else texts.decode(text, TRAINING)), ()
+        decoded = None if text is None else texts.decode(text, TRAINING)
+        return configs.with_packages(decoded), ()
     except LimitError:
         raise
     except LegacyModelError as error:

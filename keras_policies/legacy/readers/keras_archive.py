@@ -40,9 +40,6 @@ NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES, WRAPPED = "vars", "layer"
 # The weights of each layer, by its class and name.
 First: TypeAlias = dict[tuple[str, str], list[LegacyWeight]]
-# The packages of Keras, and values of `class_name` that are not the name of a class.
-OF_KERAS = "keras", "tf_keras"
-NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
 # Class -> its slots in the order in which Keras 2.11 to 2.15 creates them: one group
 # after the other, each variable by variable. A group after a setting and a colon
@@ -102,27 +99,9 @@ def as_in_hdf5(written: Config) -> Config:
 
     Only repeated layers keep the mark of a shared layer.
     """
-    config = configs.with_new_names(_with_packages(written))
+    config = configs.with_new_names(configs.with_packages(written))
     _mark_repeats(config, set())
     return config
-
-
-def _with_packages(written: Any) -> Any:
-    """Name user-defined classes as in HDF5 files, `Custom>Softmax`.
-
-    Here, `class_name` is `Softmax`; `registered_name` and `module` tell whose it is.
-    """
-    if isinstance(written, list):
-        return [*map(_with_packages, written)]
-    if not isinstance(written, dict):
-        return written
-    config = {key: _with_packages(value) for key, value in written.items()}
-    name, registered = config.get("class_name"), config.get("registered_name")
-    root = str(config.get("module")).partition(".")[0]
-    if root in OF_KERAS or name in NOT_CLASSES or not isinstance(registered, str):
-        return config
-    package, _, _ = registered.rpartition(">")
-    return {**config, "class_name": f"{package or 'Custom'}>{name}"}
 
 
 def _mark_repeats(config: Config, seen: set[object]) -> None:
