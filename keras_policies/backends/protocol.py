@@ -98,6 +98,13 @@ class Backend:
         """Return how often a tensor was changed in place, if the backend counts."""
         return 0
 
+    def watch(self, variables: Variables) -> Callable[[Tensors], bool]:
+        """Watch the next backward pass, until the returned function is called.
+
+        Given gradients, it returns whether one was changed in place since that pass.
+        """
+        return lambda gradients: False
+
     def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         """Return a context in which a graph reads `variables()` once until written."""
         return contextlib.nullcontext()

@@ -4,7 +4,8 @@ import collections
 import contextlib
 import itertools
 import operator
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import keras
@@ -89,6 +90,35 @@ class TorchBackend(Backend):
     def version(self, tensor: Tensor) -> int:
         return 0 if tensor.is_inference() else int(tensor._version)
 
+    def watch(self, variables: Variables) -> Callable[[Tensors], bool]:
+        # The number right after the pass has to be known: autograd itself adds up the
+        # gradients of a weight that is used twice in place.
+        versions: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+
+        def note(weight: Tensor) -> None:
+            gradient = weight.grad
+            versions[id(gradient)] = weakref.ref(gradient), self.version(gradient)
+
+        def is_changed(gradient: Tensor) -> bool:
+            reference, version = versions.get(id(gradient), (None, 0))
+            is_known = reference is not None and reference() is gradient
+            return is_known and self.version(gradient) != version
+
+        def changed(gradients: Tensors) -> bool:
+            for hook in hooks:
+                hook.remove()
+            return any(map(is_changed, gradients))
+
+        weights = map(keras_internals.raw_value, variables)
+        # DistributedDataParallel averages gradients in place after the hooks.
+        is_watching = not (torch.compiler.is_compiling() or _is_distributed())
+        hooks = [
+            weight.register_post_accumulate_grad_hook(note)
+            for weight in weights
+            if is_watching and weight.is_leaf and weight.requires_grad
+        ]
+        return changed
+
     def place(self, array: npt.NDArray[Any]) -> Tensor:
         # Keras would copy it twice, and bfloat16, which torch does not take from numpy,
         # by way of float32.
@@ -112,6 +142,10 @@ class TorchBackend(Backend):
 
 
 backend: Backend = TorchBackend()
+
+
+def _is_distributed() -> bool:
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def _widened(gradient: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.backends import hardware
+from keras_policies.loss_scaling import status
 from keras_policies.loss_scaling.loss_scale import LossScale
 from keras_policies.policies.policy import Policy
 
@@ -119,7 +120,18 @@ def of_model(
             "set_policy('mixed_float16') before you create or load the model, or "
             "compile with a LossScaleOptimizer"
         )
-    return (*warnings, *_epsilon(model))
+    return (*warnings, *_other_optimizers(model, computes), *_epsilon(model))
+
+
+def _other_optimizers(model: keras.Model, computes: set[str | None]) -> Iterator[str]:
+    """Yield a warning for each optimizer beside `model.optimizer` without a scale."""
+    for name, optimizer in status.other_optimizers(model).items():
+        if "float16" in computes and not status.is_scaling(optimizer):
+            yield (
+                f"self.{name} ({type(optimizer).__name__}) scales no loss, since "
+                "compile only wraps model.optimizer; wrap it in a LossScaleOptimizer, "
+                "and scale its loss"
+            )
 
 
 def _outputs(model: keras.Model) -> Iterator[str]:

@@ -1,16 +1,13 @@
 """`summary`: a table of a model's policies, and a list of the risks of its numerics.
 
-`rows_of` collects the facts, layer by layer; `first_overflow` runs the model.
+`rows_of` collects the facts, layer by layer; `on_batch` runs the model.
 """
 
-import contextlib
 import dataclasses
 import io
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import keras
-import numpy as np
 import rich.box
 from rich.console import RenderableType
 from rich.table import Table
@@ -20,10 +17,9 @@ from keras_policies import keras_internals
 from keras_policies._common import terminal
 from keras_policies._common.terminal import escape
 from keras_policies._common.types import Arrays
-from keras_policies.diagnostics import risks
+from keras_policies.diagnostics import on_batch, risks
 from keras_policies.loss_scaling.status import Scaling, scaling_of
 
-LARGEST = 65504.0  # of float16
 NAMED = 3  # layers named in a line of the list, before "and 7 more"
 WIDE = 110  # characters that all columns need, if no name is long
 
@@ -75,58 +71,6 @@ def rows_of(model: keras.Model) -> list[Row]:
     return [row((model,), risks.of_model(model, computes, scaling.rule)), *rows]
 
 
-@dataclasses.dataclass(frozen=True)
-class Overflow:
-    """A layer whose outputs leave the range of float16."""
-
-    path: str  # names of the layers around it, and its own; "" for the inputs
-    class_name: str  # "" for the inputs
-    dtype: str  # of its outputs
-    largest: float  # absolute value, which may be infinite or NaN
-
-    def __str__(self) -> str:
-        where = f"{self.path} ({self.class_name})" if self.path else "the inputs"
-        return (
-            f"The first values outside of float16's range on this batch: {where}, in "
-            f"{self.dtype}, up to {self.largest:.4g}; float16 ends at {LARGEST:.0f}."
-        )
-
-
-def first_overflow(model: keras.Model, x: Arrays) -> Overflow | None:
-    """Return the first `Overflow` while a model predicts a batch, or None.
-
-    Inner layers come before the layers around them. A model that is not built is built.
-    Values inside a compiled loop, such as an RNN's cell, are not checked.
-    """
-    if (inputs := _outside("", "", x)) is not None:
-        return inputs
-    found: Overflow | None = None
-
-    def check(path: str, layer: keras.Layer, outputs: Any) -> None:
-        nonlocal found
-        if path and found is None:
-            found = _outside(path, type(layer).__name__, outputs)
-
-    if not model.built:  # calls of layers that are being built are symbolic
-        model(x, training=False)
-    with keras.StatelessScope(), keras_internals.layer_calls(check):
-        model(x, training=False)
-    return found
-
-
-def _outside(path: str, class_name: str, values: Any) -> Overflow | None:
-    for tensor in keras.tree.flatten(values):
-        # A layer may return things that are not tensors, or symbolic tensors.
-        with contextlib.suppress(Exception):
-            dtype = keras.backend.standardize_dtype(tensor.dtype)
-            if keras.backend.is_float_dtype(dtype):
-                array = keras.ops.convert_to_numpy(tensor).astype("float32")
-                largest = float(np.max(np.abs(array), initial=0.0))
-                if not largest <= LARGEST:  # NaN is not
-                    return Overflow(path, class_name, dtype, largest)
-    return None
-
-
 def summary(
     model: keras.Model,
     print_fn: Callable[[str], object] | None = None,
@@ -137,13 +81,13 @@ def summary(
     All layers have the same loss scale: that of the model's optimizer.
 
     Numbers in the last column refer to the lines below the table. Each line names a
-    risk, the layers that have it, and a remedy. With a batch `x`, the last line names
-    the first layer whose outputs leave the range of float16; without one, the model is
-    not run. A summary does not cover
+    risk, the layers that have it, and a remedy. With a batch `x`, the last lines name
+    the first layer whose outputs leave the range of float16, and the Lambda layers and
+    layers or models of your own that compute something else in their narrow dtype than
+    in float32. Without one, the model is not run. A summary does not cover
 
     - losses, metrics and regularizers of your own;
-    - the code of Lambda layers, and of layers of your own;
-    - what a subclassed model computes and returns;
+    - without `x`: the code of Lambda layers, and of layers and models of your own;
     - gradients (for these, `plot_gradients`).
 
     Args:
@@ -180,8 +124,7 @@ def summary(
         console = terminal.console(file=text, force_jupyter=False, force_terminal=False)
     lines = [*_renderables(rows_of(model), model.built, console.width)]
     if x is not None:
-        within = "On this batch, all outputs are within float16's range."
-        lines.append(Text(str(first_overflow(model, x) or within)))
+        lines += map(Text, on_batch.lines(model, x))
     console.print(*lines, sep="\n")
     if print_fn is not None:
         print_fn(text.getvalue())

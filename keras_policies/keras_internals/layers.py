@@ -7,7 +7,7 @@ src/backend/common/name_scope.py, src/models/sequential.py.
 import contextlib
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import keras
@@ -25,6 +25,7 @@ from keras_policies.keras_internals.patches import (
 from keras_policies.keras_internals.private_api import GRAPHS, INFER, WEIGHTS, needs
 
 Kind = TypeVar("Kind", bound=keras.DTypePolicy)
+Call = tuple[tuple[Any, ...], dict[str, Any]]  # args and kwargs
 PolicyMap = keras.dtype_policies.DTypePolicyMap
 
 # Attributes that Keras and its backends set on every layer.
@@ -251,6 +252,20 @@ def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
     return patched(functional.Functional, "_convert_inputs_to_tensors", convert)
 
 
+@contextlib.contextmanager
+def computing_in(layer: keras.Layer, dtype: str) -> Iterator[None]:
+    """Let a layer and its parts compute in a dtype inside a context."""
+    layers = sublayers(layer)
+    before = [held_policy(each) for each in layers]
+    try:
+        for each in layers:
+            each._dtype_policy = keras.DTypePolicy(dtype)
+        yield
+    finally:
+        for each, policy in zip(layers, before, strict=True):
+            each._dtype_policy = policy
+
+
 def layer_calls(
     note: Callable[[str, keras.Layer, Any], object],
 ) -> contextlib.AbstractContextManager[None]:
@@ -259,13 +274,20 @@ def layer_calls(
     The path has the names of the layers around it and its own, without the outermost
     layer's, whose path is "". An inner layer comes before the one around it.
     """
+    return calls_with_inputs(lambda path, layer, _, outputs: note(path, layer, outputs))
+
+
+def calls_with_inputs(
+    note: Callable[[str, keras.Layer, Call, Any], object],
+) -> contextlib.AbstractContextManager[None]:
+    """Call `note(path, layer, (args, kwargs), outputs)` as `layer_calls` does."""
     around: list[str] = []
 
     def __call__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         around.append(self.name)
         try:
             outputs = stock(self, *args, **kwargs)
-            note("/".join(around[1:]), self, outputs)
+            note("/".join(around[1:]), self, (args, kwargs), outputs)
         finally:
             around.pop()
         return outputs

@@ -86,6 +86,11 @@ _ROWS = (
     ),
     ("keras.Sequential.from_config", "the same", "the same"),
     (
+        "keras.Model.compile_from_config",
+        "gives the model the global policy, if that is ours and has the same dtypes",
+        "models from files whose classes have a `from_config` of their own",
+    ),
+    (
         "keras.src.legacy.saving.legacy_h5_format.load_model_from_hdf5",
         "reads HDF5 files with policies of tf.keras, if Keras has failed",
         "`keras.models.load_model` of such files",

@@ -8,8 +8,15 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies._common.warnings import warn
+from keras_policies.loss_scaling import halting
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
-from keras_policies.loss_scaling.status import rule_of, scaling_of, words_on_weights
+from keras_policies.loss_scaling.status import (
+    is_scaling,
+    other_optimizers,
+    rule_of,
+    scaling_of,
+    words_on_weights,
+)
 
 # Keys of `History.params`: the scale before the first step; lists with an item a step.
 STARTED_AT, BY_STEP = "initial_loss_scale", "loss_scale_by_step"
@@ -26,9 +33,11 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     what earlier callbacks added. `History.params` also has the scale before the first
     step. `plot_loss_scale` draws the history.
 
-    It warns once when training has halted: every step of an epoch was skipped with the
-    scale at its minimum, or the loss of an epoch is not finite under a loss scale that
-    never skips a step, such as a fixed one.
+    If `model.optimizer` made no step in an epoch, as in a GAN whose `train_step` uses
+    other optimizers, its loss scale multiplied nothing: `loss_scale` is NaN, and the
+    callback warns once. It also warns once when training has halted: every step of an
+    epoch was skipped with the scale at its minimum, or the loss of an epoch is not
+    finite under a loss scale that never skips a step, such as a fixed one.
 
     With the optimizer of stock Keras, which does not count skipped steps, every batch
     of `fit` without an update counts as skipped. Without a loss scale, the callback
@@ -73,7 +82,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         self._steps_before = self._steps()
         self._skipped = self._steps_before[0]  # until the step before
         self._by_step: Config = {"loss_scale": [], "skipped_steps": [], "loss": []}
-        added = {STARTED_AT: scaling_of(self.model).value, BY_STEP: self._by_step}
+        self._scale = scaling_of(self.model).value or 0.0
+        added = {STARTED_AT: self._scale, BY_STEP: self._by_step}
         (self.params or {}).update(added)  # of fit; its History has the same dict
 
     def on_train_batch_end(self, batch: int, logs: Config | None = None) -> None:
@@ -89,11 +99,17 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
         if not self._has_scale():
             return
-        self._ended = self._batches
+        batches, self._ended = self._batches - self._ended, self._batches
         before, self._steps_before = self._steps_before, self._steps()
         skipped, applied = np.subtract(self._steps_before, before).tolist()
         scaling = scaling_of(self.model)
         scale = scaling.value or 0.0
+        is_same, self._scale = self._scale == scale, scale
+        is_stock = not isinstance(self.model.optimizer, LossScaleOptimizer)
+        # Stock Keras does not count skipped steps, but each of them lowers the scale.
+        if batches and not applied and (is_same if is_stock else not skipped):
+            self._warn_once("unused", self._about_other_optimizers())
+            scale = float("nan")
         if logs is not None:
             logs.update(loss_scale=scale, skipped_steps=skipped)
         is_lowest = scaling.minimum is not None and scale <= scaling.minimum
@@ -103,6 +119,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
                 f"Every step of epoch {epoch + 1} was skipped, with the loss scale at "
                 f"its minimum of {scaling.minimum}. {self._cause()}",
             )
+            halting.leave_to_logger(self.model.optimizer)
         rule, loss = rule_of(self.model.optimizer), (logs or {}).get("loss", 0.0)
         if not rule.skips_nonfinite and not np.isfinite(float(loss)):
             weights = words_on_weights(self.model) or "all of them are still finite"
@@ -132,6 +149,19 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if reason not in self._said:
             self._said.add(reason)
             warn(message)
+
+    def _about_other_optimizers(self) -> str:
+        others = other_optimizers(self.model)
+        unscaled = [name for name, each in others.items() if not is_scaling(each)]
+        named = ", ".join(f"self.{name}" for name in unscaled or others)
+        return (
+            "LossScaleLogger logs no loss scale: model.optimizer made no step in an "
+            "epoch, so its loss scale multiplied nothing. "
+            + (f"The model also has {named}. " if others else "")
+            + "A train_step that uses optimizers of its own has to wrap each of them, "
+            "as in keras_policies.LossScaleOptimizer(d_optimizer), and scale the loss "
+            "of each."
+        )
 
     def _cause(self) -> str:
         if weights := words_on_weights(self.model):

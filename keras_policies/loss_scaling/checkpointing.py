@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import numpy.typing as npt
 from keras import ops
 
@@ -47,8 +48,8 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
         for holder in holders:
             if shapes == sorted(tuple(v.shape) for v in holder.variables):
                 holder.load_own_variables(store)
-                break
-        else:
+                return
+        if not _has_made_no_step(store):
             warn(
                 f"The optimizer state was skipped: the file has {len(shapes)} "
                 f"variables, this {type(self).__name__} has {len(self.variables)}; "
@@ -129,6 +130,16 @@ def _snapshot(optimizer: Any) -> Snapshot:
 def _known(classes: tuple[Any, ...]) -> contextlib.AbstractContextManager[None]:
     """Return a context in which a user's own classes need not be registered."""
     return keras_internals.custom_object_scope({cls.__name__: cls for cls in classes})
+
+
+def _has_made_no_step(store: Any) -> bool:
+    """Return whether an optimizer was saved before it had slots or made a step.
+
+    Then its config says everything: only its counts, all zero, and learning rates have
+    been saved.
+    """
+    values = [np.asarray(store[key]) for key in [*store.keys()]]
+    return all(v.ndim == 0 and (v.dtype.kind == "f" or v == 0) for v in values)
 
 
 def _state(optimizer: Any) -> list[keras.Variable]:

@@ -75,7 +75,8 @@ def _warn_if_only_layers_scale(model: keras.Model) -> None:
     for layer in sorted(layers, key=lambda layer: layer is model):
         policy = keras_internals.own_policy(layer)
         asks = isinstance(policy, Policy) and policy.loss_scale is not None
-        if asks and policy.compute_dtype == "float16":
+        computes = not isinstance(layer, keras.layers.InputLayer)
+        if asks and computes and policy.compute_dtype == "float16":
             warn(
                 f"The policy of layer '{layer.name}', {policy!r}, has a loss "
                 f"scale, but the model '{model.name}' has the policy "

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_policies._common.types import Tensor
+from keras_policies._common.warnings import warn
 
 # Settings that Keras gives every optimizer. A wrapper's own would do nothing; Keras up
 # to 3.5 wrote them into its configs.
@@ -50,6 +51,12 @@ class InnerHyperparameters:
 
     def __setattr__(self, name: str, value: Any) -> None:
         inner = _inner(self)
+        if name == "inner_optimizer" and inner is not None and value is not inner:
+            warn(
+                f"inner_optimizer is now another one, of {type(value).__name__}. The "
+                "wrapper still saves and counts the variables of the first. Instead, "
+                "compile with LossScaleOptimizer(new_optimizer, loss_scale)."
+            )
         is_own = name in vars(self) or hasattr(type(self), name)
         if not is_own and _has(inner, name):
             setattr(inner, name, value)

@@ -7,7 +7,7 @@ Compiled code runs its Python once, so a call counts only where it cannot be mis
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -30,6 +30,9 @@ BYPASSED = [APPLY_GRADIENTS, SCALE]
 if keras.backend.backend() != "tensorflow":
     BYPASSED.append("stateless_apply")
 
+
+# Steps in which gradients are watched: a loop that changes them does so in each.
+WATCHED_STEPS = 2
 
 IN_SCOPE = (
     "Build the optimizer, and do this in `with keras.StatelessScope(state_mapping="
@@ -90,6 +93,9 @@ class LoopState:
         self._said: bool | None = None
         self._is_in_override = False
         self._unasked_steps = 0
+        # Whether gradients were changed in place since the backward pass of this step.
+        self._changed: Callable[[Tensors], bool] | None = None
+        self._watched_steps = 0
 
     def called(self, method: str) -> None:
         """Record a call of SCALE, GET_SCALED or UNSCALE."""
@@ -189,6 +195,29 @@ class LoopState:
             return None
         # Scaled gradients may have been divided in place, and unscaled ones clipped.
         return None if is_scaled and backend.version(grad) != version else is_scaled
+
+    def watch(self, variables: Callable[[], list[keras.Variable]]) -> None:
+        """Watch the backward pass that follows, in the first steps of a loop."""
+        if self._changed is None and self._watched_steps < WATCHED_STEPS:
+            self._changed = backend.watch(variables())
+
+    def warn_if_changed(self, grads: Tensors, said: bool | None) -> None:
+        """Warn if scaled gradients were changed in place, such as clipped."""
+        changed, self._changed = self._changed, None
+        if changed is None:
+            return
+        self._watched_steps += 1
+        present = [grad for grad in grads if grad is not None]
+        if changed(present) and said is None:
+            self._watched_steps = WATCHED_STEPS
+            warn(
+                "Gradients were changed in place between the backward pass and apply, "
+                "while they were still multiplied by the loss scale. A clipping there "
+                "clips almost everything: give the inner optimizer global_clipnorm=, "
+                "or clip the result of get_unscaled_gradients and pass it to "
+                "apply_gradients. If the change is right for scaled gradients, such as "
+                "a mean over batches, pass are_scaled=True."
+            )
 
     def warn_if_not_asked(self, grad: Tensor, rule: LossScale) -> None:
         """Warn once if gradients are divided by a scale that multiplied no loss.

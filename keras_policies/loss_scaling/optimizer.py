@@ -11,7 +11,7 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
-from keras_policies.loss_scaling import configs, loop_state
+from keras_policies.loss_scaling import configs, halting, loop_state
 from keras_policies.loss_scaling import gradients as step_gradients
 from keras_policies.loss_scaling.checkpointing import SavedAsStock
 from keras_policies.loss_scaling.hyperparameters import (
@@ -172,6 +172,8 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
         self.loop.called(loop_state.SCALE)
+        if self.built:
+            self.loop.watch(lambda: keras_internals.updated_variables(self))
         if loop_state.GET_SCALED in self.loop.overridden:
             with self.loop.in_override(loop_state.GET_SCALED):
                 return self.get_scaled_loss(loss)
@@ -272,6 +274,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
             self.inner_optimizer.apply(grads, targets)
             return
         is_scaled = self.loop.are_scaled("apply", grads, are_scaled)
+        self.loop.warn_if_changed(grads, are_scaled if is_scaled else False)
         # float8 training passes a variable's new value as its gradient.
         values = [getattr(v, "overwrite_with_gradient", False) for v in variables]
         pairs = zip(grads, values, strict=True)
@@ -353,8 +356,11 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         # Until a step is applied, the averages of the weights are zeros. If `fit` has
         # failed on jax there are no values, and users have to see its error.
-        applied = keras_internals.step_count(self.inner_optimizer)
-        if keras_internals.raw_value(applied) is not None and int(self.applied_steps):
+        counter = keras_internals.step_count(self.inner_optimizer)
+        if keras_internals.raw_value(counter) is None:
+            return
+        halting.warn_if_halted(self)
+        if int(self.applied_steps):
             super().finalize_variable_values(var_list)
 
     @keras_internals.needs(keras_internals.SAVING)

@@ -22,6 +22,7 @@ class Scaling:
     value: float | None  # the scale of the next step (unitless)
     is_compiled: bool = True  # False if only `compile` will scale the loss
     is_stock: bool = False  # whether stock Keras scales it
+    is_only: bool = True  # whether the model has no other optimizers
 
     @property
     def minimum(self) -> float | None:
@@ -37,6 +38,7 @@ class Scaling:
             + (" (stock Keras)" if self.is_stock else "")
             + (" (at its minimum)" if is_lowest else "")
             + ("" if self.is_compiled else ", once compiled")
+            + ("" if self.is_only else " (of model.optimizer)")
         )
 
 
@@ -52,10 +54,30 @@ def scaling_of(model: keras.Model) -> Scaling:
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
         is_stock = not isinstance(optimizer, LossScaleOptimizer)
-        return Scaling(rule_of(optimizer), float(value), is_stock=is_stock)
+        return Scaling(
+            rule_of(optimizer),
+            float(value),
+            is_stock=is_stock,
+            is_only=not other_optimizers(model),
+        )
     factor = optimizer.loss_scale_factor
     rule = None if factor is None else FixedLossScale(factor)
     return Scaling(rule, factor, is_stock=True)
+
+
+def is_scaling(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Return whether an optimizer expects gradients of a scaled loss."""
+    is_wrapper = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    return is_wrapper or optimizer.loss_scale_factor is not None
+
+
+def other_optimizers(model: keras.Model) -> dict[str, keras.optimizers.Optimizer]:
+    """Return `{attribute: optimizer}`, those of a model beside `model.optimizer`."""
+    return {
+        name: value
+        for name, value in sorted(vars(model).items())
+        if isinstance(value, keras.optimizers.Optimizer) and name != "optimizer"
+    }
 
 
 def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:

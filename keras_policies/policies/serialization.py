@@ -143,11 +143,25 @@ def _model_from_config(
     else:
         model = make(config)
     if isinstance(model, keras.Model):
-        held = keras_internals.held_policy(model)
-        policy = with_its_loss_scale(held)
-        if policy is not held:
-            keras_internals.set_own_policy(model, policy)
+        _take_global_loss_scale(model)
     return model
+
+
+@keras_internals.replaces("keras.Model.compile_from_config")
+def _compile_from_config(
+    stock: keras_internals.Function, model: keras.Model, config: Config
+) -> None:
+    """Compile a model from a file; its class may have a `from_config` of its own."""
+    _take_global_loss_scale(model)
+    stock(model, config)
+
+
+def _take_global_loss_scale(model: keras.Model) -> None:
+    """Give a model from a file, which has a plain policy, the global `Policy`."""
+    held = keras_internals.held_policy(model)
+    policy = with_its_loss_scale(held)
+    if policy is not held:
+        keras_internals.set_own_policy(model, policy)
 
 
 @keras_internals.needs(keras_internals.READING)

@@ -7,6 +7,7 @@ import pytest
 from keras import layers
 
 import keras_policies as mp
+from keras_policies.diagnostics import on_batch
 from keras_policies.diagnostics import summary as summaries
 from keras_policies.loss_scaling import status
 
@@ -563,13 +564,13 @@ def test_the_first_layer_that_overflows_on_a_batch_is_named():
     model = sequential(inner, constant(1, 1.0, name="last"), shape=(2,))
     x = np.full((3, 2), 40.0)
     # 2 * 40 * 100 = 8000 are finite; 2 * 8000 * 10 = 160000 are not.
-    found = summaries.first_overflow(model, x)
-    assert found == summaries.Overflow("inner/second", "Dense", "float16", np.inf)
+    found = on_batch.first_overflow(model, x)
+    assert found == on_batch.Overflow("inner/second", "Dense", "float16", np.inf)
     printed = []
     mp.summary(model, print_fn=printed.append, x=x)
     line = "on this batch: inner/second (Dense), in float16, up to inf; float16 ends at"
     assert line in printed[0]
-    assert summaries.first_overflow(model, x / 40) is None
+    assert on_batch.first_overflow(model, x / 40) is None
     mp.summary(model, print_fn=printed.append, x=x / 40)
     assert "On this batch, all outputs are within float16's range." in printed[1]
     assert "call" not in vars(inner)
@@ -578,9 +579,9 @@ def test_the_first_layer_that_overflows_on_a_batch_is_named():
 
 def test_a_float32_model_tells_what_float16_would_not_hold():
     model = sequential(constant(1, 1e5, name="large"), shape=(1,))
-    found = summaries.first_overflow(model, np.ones((1, 1)))
-    assert found == summaries.Overflow("large", "Dense", "float32", 100_000.0)
-    found = summaries.first_overflow(model, np.full((1, 1), 70_000.0, "float32"))
+    found = on_batch.first_overflow(model, np.ones((1, 1)))
+    assert found == on_batch.Overflow("large", "Dense", "float32", 100_000.0)
+    found = on_batch.first_overflow(model, np.full((1, 1), 70_000.0, "float32"))
     assert str(found).startswith(
         "The first values outside of float16's range on this ba"
     )
@@ -600,6 +601,52 @@ class TwoBranches(keras.Model):
 
 def test_a_subclassed_model_is_built_and_watched():
     model = TwoBranches()
-    found = summaries.first_overflow(model, np.ones((2, 3, 1)))
+    found = on_batch.first_overflow(model, np.ones((2, 3, 1)))
     assert found.path == "scale"
     assert model.built
+
+
+class Standardize(layers.Layer):
+    """Its variance, 1e6, leaves the range of float16, and its outputs are zeros."""
+
+    def call(self, x):
+        mean = keras.ops.mean(x, axis=1, keepdims=True)
+        variance = keras.ops.mean(keras.ops.square(x - mean), axis=1, keepdims=True)
+        return (x - mean) / keras.ops.sqrt(variance + 1e-5)
+
+
+class OnlyNarrow(layers.Layer):
+    def call(self, x):
+        if keras.backend.standardize_dtype(x.dtype) != "float16":
+            raise TypeError("float16 only")
+        return x
+
+
+def printed_lines(model, x):
+    printed = []
+    mp.summary(model, print_fn=printed.append, x=x)
+    return " ".join(printed[0].split())
+
+
+def test_arithmetic_of_an_own_layer_is_compared_with_float32():
+    mp.set_policy("mixed_float16")
+    own = Standardize(name="own")
+    model = sequential(own, layers.Activation("relu", name="stock"), shape=(4,))
+    model.compile("sgd", "mse")
+    x = np.array([[1000.0, -1000.0, 1000.0, -1000.0]])
+    said = printed_lines(model, x)
+    assert "own: its own arithmetic in a narrow dtype differs" in said
+    assert "by 100% of the largest output; give the layer dtype='float32'" in said
+    assert own.compute_dtype == "float16"
+    said = printed_lines(model, x / 1000)
+    assert "Computes as in float32: the arithmetic of own." in said
+
+
+def test_arithmetic_that_cannot_be_compared_is_not_cleared():
+    mp.set_policy("mixed_float16")
+    model = sequential(
+        OnlyNarrow(name="own"), layers.Lambda(lambda x: x * 2, name="code"), shape=(4,)
+    )
+    said = printed_lines(model, np.ones((1, 4)))
+    assert "Computes as in float32: the arithmetic of code." in said
+    assert "Not looked at: the arithmetic of own." in said

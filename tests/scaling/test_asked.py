@@ -255,3 +255,65 @@ def test_a_compiled_step_that_never_scales_is_warned_when_it_is_compiled(optimiz
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step(*given)
+
+
+def clip(optimizer, weights, grads):
+    import torch
+
+    torch.nn.utils.clip_grad_norm_([w.value for w in weights], 1.0)
+    optimizer.apply(grads, weights)
+
+
+def mean_over_batches(optimizer, weights, grads):
+    for grad in grads:
+        grad /= 2
+    optimizer.apply(grads, weights, are_scaled=True)
+
+
+def clip_unscaled(optimizer, weights, grads):
+    unscaled = optimizer.get_unscaled_gradients(grads)
+    clip_(unscaled)
+    optimizer.apply_gradients(zip(unscaled, weights, strict=True))
+
+
+def clip_(grads):
+    for grad in grads:
+        grad.clamp_(-1.0, 1.0)
+
+
+def apply(optimizer, weights, grads):
+    optimizer.apply(grads, weights)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="torch alone has a .grad to change")
+@pytest.mark.parametrize("passes", [1, 2], ids=["one-pass", "accumulated"])
+@pytest.mark.parametrize(
+    ("step", "is_warned"),
+    [
+        pytest.param(clip, True, id="clipped"),
+        pytest.param(apply, False, id="as-they-are"),
+        pytest.param(mean_over_batches, False, id="said-to-be-scaled"),
+        pytest.param(clip_unscaled, False, id="unscaled-first"),
+    ],
+)
+def test_gradients_changed_in_place_while_scaled_are_warned_of_once(
+    step, is_warned, passes
+):
+    import torch
+
+    # Its kernel is used three times: autograd itself adds up in place.
+    model = keras.Sequential([keras.Input((3, 2)), keras.layers.SimpleRNN(2)])
+    weights = model.trainable_variables
+    optimizer = optimizer_of()
+    optimizer.build(weights)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(4):
+            model.zero_grad()
+            for _ in range(passes):
+                loss = ops.mean(model(np.ones((4, 3, 2), "float32")) ** 2)
+                optimizer.scale_loss(loss).backward()
+            with torch.no_grad():
+                step(optimizer, weights, [w.value.grad for w in weights])
+    ours = [w for w in caught if "changed in place between" in str(w.message)]
+    assert len(ours) == is_warned

@@ -11,6 +11,7 @@ import pytest
 import keras_policies as mp
 from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
 from keras_policies.diagnostics import summary as summaries
+from keras_policies.loss_scaling import status
 
 BACKEND = keras.backend.backend()
 Stock = keras.optimizers.LossScaleOptimizer
@@ -71,6 +72,15 @@ def test_auto_scale_loss_false_means_no_wrapping():
     model = sequential()
     model.compile("sgd", "mse", auto_scale_loss=False)
     assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def test_an_input_layer_computes_nothing_that_a_scale_would_help():
+    mp.set_policy(mp.Policy("mixed_float16", loss_scale=1024))
+    entry = keras.Input((4,))
+    model = keras.Model(entry, keras.layers.Dense(1, dtype="float32")(entry))
+    model.dtype_policy = keras.DTypePolicy("float32")
+    model.compile("adam", "mse")  # without a warning, which would be an error here
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
 
 
 def test_no_optimizer_is_no_trouble():
@@ -349,6 +359,70 @@ def test_logger_warns_of_a_loss_that_is_not_finite_though_the_weights_are():
         UserWarning, match="epoch 3 is inf.*all of them are still finite"
     ):
         logger.on_epoch_end(2, {"loss": np.float32(np.inf)})
+
+
+class TwoOptimizers(keras.Model):
+    """As a GAN of the tutorials: `compile` wraps the default optimizer, unused here."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.dense.build((None, 4))
+        self.built = True
+
+    def call(self, x):
+        return self.dense(x)
+
+    def compile(self, d_optimizer):
+        super().compile()
+        self.d_optimizer = d_optimizer
+
+    def train_step(self, *args):
+        return {"loss": 1.0} if BACKEND != "jax" else ({"loss": 1.0}, args[0])
+
+
+def test_logger_logs_no_scale_that_multiplied_nothing():
+    mp.set_policy("mixed_float16")
+    model = TwoOptimizers()
+    model.compile(keras.optimizers.Adam())
+    logger = mp.LossScaleLogger()
+    with pytest.warns(
+        UserWarning,
+        match="logs no loss scale: model.optimizer made no step.*has self.d_optimizer",
+    ) as caught:
+        history = model.fit(X, epochs=2, verbose=0, callbacks=[logger])
+    assert np.isnan(history.history["loss_scale"]).tolist() == [True, True]
+    assert sum("logs no loss scale" in str(w.message) for w in caught) == 1
+
+
+def test_summary_names_optimizers_that_scale_nothing():
+    mp.set_policy("mixed_float16")
+    model = TwoOptimizers()
+    model.compile(keras.optimizers.Adam())
+    risks = summaries.rows_of(model)[0].risks
+    assert any("self.d_optimizer (Adam) scales no loss" in risk for risk in risks)
+    assert str(status.scaling_of(model)) == "dynamic, 32768 (of model.optimizer)"
+    model.compile(LossScaleOptimizer(keras.optimizers.Adam()))
+    assert not any("scales no loss" in r for r in summaries.rows_of(model)[0].risks)
+
+
+@pytest.mark.parametrize(
+    ("rule", "scale", "says"),
+    [
+        pytest.param(DynamicLossScale(2.0), 1, "1, its min.*minimum=", id="lowest"),
+        pytest.param(DynamicLossScale(2.0**10), 64, "64.*Train longer", id="falling"),
+    ],
+)
+def test_fit_warns_if_its_last_steps_were_skipped(rule, scale, says):
+    mp.set_policy(mp.Policy("mixed_float16", rule))
+    model = sequential()
+    model.compile("sgd", "mse")
+    with pytest.warns(UserWarning, match=f"loss scale of {says}") as caught:
+        model.fit(X, np.full_like(Y, np.nan), batch_size=8, verbose=0)
+    (said,) = [str(w.message) for w in caught if "fit ended" in str(w.message)]
+    assert "applied 0 steps and skipped 4" in said
+    assert float(model.optimizer.loss_scale) == scale
+    model.fit(X, Y, batch_size=8, verbose=0)  # steps are applied again: no warning
 
 
 def test_logger_shows_a_fixed_scale():

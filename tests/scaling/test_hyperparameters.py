@@ -143,3 +143,10 @@ def test_an_error_in_a_property_is_seen_as_it_is():
 
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = Mine(keras.optimizers.SGD(), 8).broken
+
+
+def test_another_inner_optimizer_is_warned_of():
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), 8)
+    optimizer.inner_optimizer = optimizer.inner_optimizer
+    with pytest.warns(UserWarning, match="now another one, of Adam.*compile with"):
+        optimizer.inner_optimizer = keras.optimizers.Adam()

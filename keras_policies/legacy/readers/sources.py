@@ -23,6 +23,7 @@ BESIDE = "__MACOSX"  # where macOS puts its own files in a zip
 NAMED = 3  # models named in an error
 VARIABLES, LIST = "variables", "checkpoint"
 INDEX, DATA = ".index", ".data-"
+ORBAX_STEP = "_CHECKPOINT_METADATA"  # in the folder of each step
 # The files that are downloaded from a repository.
 PATTERNS = [
     *("*.h5", "*.hdf5", "*.keras"),
@@ -38,8 +39,17 @@ def is_saved_model(folder: FilePath) -> bool:
 
 
 def is_keras_3(folder: pathlib.Path) -> bool:
-    """Return whether a folder is an unpacked `.keras` file of Keras 3."""
-    return all((folder / name).is_file() for name in KERAS_3_FOLDER)
+    """Return whether Keras 3 wrote a folder: an unpacked `.keras` file, or Orbax."""
+    is_unpacked = all((folder / name).is_file() for name in KERAS_3_FOLDER)
+    return is_unpacked or is_orbax(folder)
+
+
+def is_orbax(folder: pathlib.Path) -> bool:
+    """Return whether a folder is one of `keras.callbacks.OrbaxCheckpoint`.
+
+    It has a folder for each saved step, whose name is the step's number.
+    """
+    return any(path.parent.name.isdigit() for path in folder.glob(f"*/{ORBAX_STEP}"))
 
 
 def models_in(
