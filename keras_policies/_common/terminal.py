@@ -9,7 +9,7 @@ import rich.console
 import rich.markup
 from rich.table import Table
 
-from keras_policies._common.text import color, printable
+from keras_policies._common.text import color, one_line
 
 PIPED_WIDTH = 160  # characters
 BETWEEN, LEAST = 2, 12  # characters between two columns, and of a path that is cut
@@ -34,7 +34,7 @@ def console(piped_width: int = PIPED_WIDTH, **options: Any) -> rich.console.Cons
 
 def escape(text: str) -> str:
     """Return a text as rich shows it in a cell: no markup, no control characters."""
-    return str(rich.markup.escape(printable(text).replace("\n", "\\n")))
+    return str(rich.markup.escape(one_line(text)))
 
 
 def table(

@@ -29,3 +29,8 @@ def without_tracers(text: str) -> str:
 def printable(text: str) -> str:
     """Return a text with escapes instead of control characters."""
     return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    """Return a text, such as a path, with escapes also for line ends and tabs."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")

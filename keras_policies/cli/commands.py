@@ -159,10 +159,12 @@ def code(arguments: argparse.Namespace) -> int:
         print(text, end="")
     else:
         with atomic_file.writing(output, arguments.overwrite) as path:
-            path.write_text(text, "utf-8")
+            path.write_bytes(text.encode())  # write_text: other line ends on Windows
     if weights is not None:
         with atomic_file.writing(weights, arguments.overwrite) as path:
-            model.save_weights(path)
+            importlib.import_module("keras_policies.source.checking").save_weights(
+                model, path
+            )
     return OK
 
 

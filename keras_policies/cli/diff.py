@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies._common import comparing, terminal
-from keras_policies._common.text import printable
+from keras_policies._common.text import one_line
 from keras_policies._common.types import Config
 from keras_policies.backends.running import backend
 from keras_policies.cli.reports import UNLIMITED
@@ -178,7 +178,7 @@ def show(diff: Diff) -> None:
         names = [row.layer for row in diff.layers if row.config == (only,)]
         others = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
         if names:
-            print(printable(f"{only}: {', '.join(names[:NAMED] + others)}"))
+            print(one_line(f"{only}: {', '.join(names[:NAMED] + others)}"))
     line = f"outputs: not compared: {diff.not_compared}"
     if diff.not_compared is None:
         line = f"outputs: largest difference {diff.outputs:.1g} of the largest output"

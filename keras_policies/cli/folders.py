@@ -4,6 +4,7 @@ import contextlib
 import glob
 import os
 import pathlib
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -27,8 +28,25 @@ def models(paths: Iterable[str], recursive: bool) -> list[str]:
     are also searched, but not those of a SavedModel. A single model in an inner folder
     is found anyway; if there are several, raise LegacyModelError.
     """
-    sources = (model for path in paths for model in _in(path, recursive))
-    return list(dict.fromkeys(sources))
+    found: dict[object, str] = {}
+    for path in paths:
+        for model in _in(path, recursive):
+            found.setdefault(_identity(model), model)
+    return list(found.values())
+
+
+def _identity(path: str) -> object:
+    """Return what is equal for two spellings of one path, such as `a/../b` and `./B`.
+
+    Two names of one file, which links can give it, are two models.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    try:
+        places = [os.stat(each) for each in (folder, path)]
+    except OSError:  # it does not exist, or is on the Hub
+        return path
+    numbers = ((place.st_dev, place.st_ino) for place in places)
+    return unicodedata.normalize("NFC", name).casefold(), *numbers
 
 
 def _in(path: str, recursive: bool) -> list[str]:
@@ -92,7 +110,10 @@ def destinations(
 
 def _below(base: str, source: str) -> str:
     path = os.path.abspath(source.removeprefix(HUB))
-    relative = os.path.relpath(path, os.path.abspath(base))
+    try:
+        relative = os.path.relpath(path, os.path.abspath(base))
+    except ValueError:  # on another drive of Windows
+        relative = os.pardir
     if relative.split(os.sep)[0] == os.pardir:
         raise LegacyModelError(
             f"it is not below {base!r}.",
@@ -101,16 +122,29 @@ def _below(base: str, source: str) -> str:
             code="KP001",
         )
     endings = (*archives.ENDINGS, *ENDINGS)
-    ending = next((ending for ending in endings if path.endswith(ending)), "")
-    stem = path.removesuffix(ending)
+    ending = next((ending for ending in endings if path.lower().endswith(ending)), "")
+    stem = path[: len(path) - len(ending)]
     twins = {stem, *(stem + other for other in endings)} - {path}
-    has_twin = ending and any(map(os.path.exists, twins))
-    return relative if has_twin else relative.removesuffix(ending)
+    own = _identity(path)  # where case does not matter, a.h5 is a.H5
+    has_twin = ending and any(
+        os.path.exists(twin) and _identity(twin) != own for twin in twins
+    )
+    return relative if has_twin else relative[: len(relative) - len(ending)]
 
 
 def common_folder(paths: Sequence[str]) -> str:
     """Return the deepest folder that contains all models given on a command line."""
-    return os.path.commonpath([_folder(path) for path in paths])
+    folders = [_folder(path) for path in paths]
+    try:
+        return os.path.commonpath(folders)
+    except ValueError as error:  # Windows
+        drives = sorted({os.path.splitdrive(folder)[0] for folder in folders})
+        raise LegacyModelError(
+            f"models on several drives ({', '.join(drives)}): no folder contains them "
+            "all, so their new files have no common place.",
+            "Run one command for each drive.",
+            code="KP108",
+        ) from error
 
 
 def _folder(path: str) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_policies._common.text import color
-from keras_policies.cli import commands, startup
+from keras_policies.cli import commands, output, startup
 from keras_policies.version import __version__
 
 MODEL_FILE = (
@@ -275,9 +275,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process; return the exit code."""
-    parsed = _parser().parse_args(arguments)
-    # In its own context, because `name_options` changes it.
-    return contextvars.copy_context().run(_main, parsed)
+    with output.escaping():
+        parsed = _parser().parse_args(arguments)
+        # In its own context, because `name_options` changes it.
+        return contextvars.copy_context().run(_main, parsed)
 
 
 def _main(parsed: argparse.Namespace) -> int:
@@ -290,13 +291,12 @@ def _main(parsed: argparse.Namespace) -> int:
         code = run(parsed)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader of the output, such as `head`, has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return commands.FAILED
     except KeyboardInterrupt:  # Ctrl-C; temporary files are already removed
         print("keras-policies: interrupted", file=sys.stderr)
         return commands.INTERRUPTED
     except Exception as error:  # also from Keras or a user's class
+        if isinstance(error, OSError) and output.has_closed(error):
+            return commands.FAILED
         from keras_policies.cli import reports, tasks
 
         problem = tasks.Problem.of(error, "", parsed.fallback)

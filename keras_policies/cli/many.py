@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -17,6 +18,7 @@ from keras_policies.legacy.base import hints
 # Bytes. A path of a socket has up to 103 on macOS, and 107 on Linux; the server of
 # forks appends `/pymp-abcdefgh/listener-abcdefgh` to the folder for temporary files.
 MAX_FOLDER = 103 - 32
+MOST = 61 if sys.platform == "win32" else sys.maxsize  # processes that Python can await
 ENDED = "the process that worked on it ended, probably because memory ran out"
 
 
@@ -57,7 +59,7 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
 
 @contextlib.contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(processes, _context(), _start) as pool:
+    with ProcessPoolExecutor(min(processes, MOST), _context(), _start) as pool:
         try:
             yield pool
         except BaseException:  # Ctrl-C, perhaps in the consumer of the outcomes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from keras_policies._common import terminal
-from keras_policies._common.text import printable
+from keras_policies._common.text import one_line, printable
 from keras_policies.cli import folders, tasks
 from keras_policies.legacy import descriptions
 
@@ -34,7 +34,7 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines as they are."""
     console = terminal.console()
     for line in lines:
-        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+        console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_problems(problems: Iterable[tasks.Problem], is_verbose: bool) -> None:
@@ -44,7 +44,9 @@ def print_problems(problems: Iterable[tasks.Problem], is_verbose: bool) -> None:
         alike[problem.code, problem.text].append(problem)
     console = terminal.console(stderr=True)
     for (code, text), (first, *others) in alike.items():
-        where = f"{first.path} and {len(others)} more: " if others else first.place
+        where = first.place
+        if others:
+            where = f"{one_line(first.path)} and {len(others)} more: "
         start = f"keras-policies: {code}: ", "bold red"
         message = Text.assemble(start, printable(where + text))
         console.print(message, soft_wrap=True)

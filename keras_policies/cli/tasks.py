@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from keras_policies._common.files import TemporaryFolderError
+from keras_policies._common.text import one_line
 from keras_policies._common.types import Config, CustomObjects, Path
 from keras_policies.legacy import atomic_file, descriptions, inspection
 from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
@@ -44,7 +46,7 @@ class Problem:
     @property
     def place(self) -> str:
         """str, the start of the message; "" if the error is not about a file."""
-        return f"{self.path}: " if self.path else ""
+        return f"{one_line(self.path)}: " if self.path else ""
 
     def __str__(self) -> str:
         return f"{self.place}{self.text}"
@@ -53,10 +55,11 @@ class Problem:
     def of(cls, error: Exception, path: str, code: str = "KP002") -> "Problem":
         """Return the problem for an error; `path` and `code` are fallbacks.
 
-        Without a path, a ValueError or TypeError comes from this package, so its
+        Without a path, an error of these classes comes from this package, so its
         message does not name the class.
         """
-        is_ours = not path and isinstance(error, ValueError | TypeError)
+        ours = ValueError, TypeError, TemporaryFolderError
+        is_ours = not path and isinstance(error, ours)
         text = str(error) if is_ours else f"{type(error).__name__}: {error}"
         if isinstance(error, LegacyModelError):
             text, path = error.problem, str(error.path or path)

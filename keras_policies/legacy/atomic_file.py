@@ -1,17 +1,19 @@
-"""Writes a complete file or none: to a temporary folder, then moved into place."""
+"""Writes the files of commands and of `convert_model`: complete ones or none."""
 
 import contextlib
-import os
+import errno
 import pathlib
 import tempfile
 from collections.abc import Iterator
 
+from keras_policies._common import files
 from keras_policies._common.types import Path
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
 ENDING = ".keras"
 NOTHING_WRITTEN = "Nothing was written."
+FULL = errno.ENOSPC, errno.EDQUOT
 
 
 def check_ending(destination: Path) -> None:
@@ -33,23 +35,36 @@ def check(
     """
     with located(destination, code="KP108"):
         try:
-            if destination.is_dir():
-                raise LegacyModelError("it is a folder.", "Choose another name.")
-            if destination.exists() and not overwrite:
-                raise _exists(destination)
+            _check(destination, overwrite)
             folder = destination.parent
-            while makes_folder and not folder.exists() and folder != folder.parent:
+            while makes_folder and not files.exists(folder) and folder != folder.parent:
                 folder = folder.parent
-            if folder.exists() and not folder.is_dir():
-                raise LegacyModelError(f"{str(folder)!r} is a file, not a folder.")
-            if not folder.exists():
-                reason = f"there is no folder {str(folder)!r} to put it in."
-                raise LegacyModelError(reason, "Create it first.")
+            _check_folder(folder)
         except OSError as error:  # such as a folder without permission
             raise LegacyModelError(f"cannot be written: {error}.") from error
-        effective = os.access in os.supports_effective_ids
-        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
-            raise LegacyModelError(f"the folder {str(folder)!r} is not writable.")
+
+
+def _check(destination: pathlib.Path, overwrite: bool) -> None:
+    if files.is_forbidden(destination.name):
+        hint = "Choose another name."
+        raise LegacyModelError("Windows does not allow this name.", hint)
+    if files.is_folder(destination):
+        raise LegacyModelError("it is a folder.", "Choose another name.")
+    if files.exists(destination) and not overwrite:
+        raise _exists(destination)
+
+
+def _check_folder(folder: pathlib.Path) -> None:
+    if not files.exists(folder):
+        reason = f"there is no folder {str(folder)!r} to put it in."
+        raise LegacyModelError(reason, "Create it first.")
+    if not files.is_folder(folder):
+        raise LegacyModelError(f"{str(folder)!r} is a file, not a folder.")
+    try:
+        files.try_folder(folder)
+    except OSError as error:
+        reason = f"the folder {str(folder)!r} is not writable: {error.strerror}."
+        raise LegacyModelError(reason) from error
 
 
 @contextlib.contextmanager
@@ -59,24 +74,22 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
     If the block raises, or if the file cannot be written or exists by then, no file is
     written, and the `LegacyModelError` says so.
     """
-    prefix = f".{destination.name}."
     try:
-        with tempfile.TemporaryDirectory("", prefix, destination.parent) as folder:
-            written = pathlib.Path(folder, destination.name)
-            yield written
-            with written.open("rb") as file:
-                os.fsync(file.fileno())
-            # os.link fails if another program has written the file in the meantime.
-            (os.replace if overwrite else os.link)(written, destination)
+        with files.writing(destination, overwrite) as path:
+            yield path
     except LegacyModelError as error:
         error.hint = f"{error.hint} {NOTHING_WRITTEN}".lstrip()
+        raise
+    except files.TemporaryFolderError:
         raise
     except FileExistsError:
         raise _exists(destination) from None
     except OSError as error:
-        reason = f"cannot be written: {error}."
+        reason = f"cannot be written: {error}"
+        if error.errno in FULL and error.filename is None:  # Keras uses both
+            reason += f" (in its folder or in {tempfile.gettempdir()!r})"
         raise LegacyModelError(
-            reason, NOTHING_WRITTEN, path=destination, code="KP108"
+            f"{reason}.", NOTHING_WRITTEN, path=destination, code="KP108"
         ) from error
 
 

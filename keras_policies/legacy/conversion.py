@@ -4,14 +4,13 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-import tempfile
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common import comparing
+from keras_policies._common import comparing, files
 from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike, Source
 from keras_policies.backends.running import backend
 from keras_policies.legacy import (
@@ -198,12 +197,12 @@ def convert_model(
             built = loading.rebuild(source, policy, options, weights, verify=True)
         description = inspection.describe(built.plan)
         read_by, beside = built.texts, destination.with_suffix(TEXTS_ENDING)
-        with contextlib.ExitStack() as files:
-            written = files.enter_context(atomic_file.writing(destination, overwrite))
+        with contextlib.ExitStack() as stack:
+            written = stack.enter_context(atomic_file.writing(destination, overwrite))
             if read_by is not None:
                 atomic_file.check(beside, overwrite)
-                file = files.enter_context(atomic_file.writing(beside, overwrite))
-                file.write_text(read_by.to_json(), encoding="utf-8")
+                file = stack.enter_context(atomic_file.writing(beside, overwrite))
+                file.write_bytes(read_by.to_json().encode())
             _save(built.model, written)
             proof = _proved(written, built, recorded, plain=plain)
     unrecorded = made_in_code.unrecorded_policies(built.model)
@@ -380,9 +379,10 @@ def verify_model(
             reason = "it needs code that Keras does not have" if plain else LEFT_OUT
             predict = verification.predict_here(built.model)
             return _compared(predict, built, recorded), reason
-        with tempfile.TemporaryDirectory() as folder:
-            written = pathlib.Path(folder, "model.keras")
-            _save(built.model, written)
+        with files.temporary_folder() as folder:
+            written = folder / "model.keras"
+            with files.in_temporary_folder():
+                _save(built.model, written)
             proof = _proved(written, built, recorded, plain=True)
         assert proof.compared is not None
         return proof.compared, proof.not_plain

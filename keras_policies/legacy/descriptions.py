@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from keras_policies._common.text import one_line
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.loss_scaling.loss_scale import LossScale, in_short
@@ -143,9 +144,8 @@ def _text(rule: LossScale | None) -> str | None:
 
 
 def _html_row(cells: Iterable[str], tag: str) -> str:
-    return (
-        f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
-    )
+    texts = (html.escape(one_line(cell)) for cell in cells)
+    return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
 
 
 def _layer_rows(description: ModelDescription) -> Iterator[tuple[str, ...]]:
@@ -205,7 +205,11 @@ def release(written_by: str) -> str:
 
 
 def summary(description: ModelDescription) -> Iterator[str]:
-    """Yield lines about the model as a whole."""
+    """Return lines about the model as a whole, with its names escaped."""
+    return map(one_line, _lines(description))
+
+
+def _lines(description: ModelDescription) -> Iterator[str]:
     written_by = release(description.written_by)
     yield f"{description.path}: {description.format}, {written_by}"
     if not description.records_policies:

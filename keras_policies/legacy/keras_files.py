@@ -1,15 +1,14 @@
 """Opens files of Keras 3, whatever their names end in."""
 
 import contextlib
-import os
 import pathlib
-import tempfile
 import warnings
 from collections.abc import Iterator
 
 import keras
 
 from keras_policies import keras_internals
+from keras_policies._common import files
 from keras_policies._common.types import Config, CustomObjects, Path
 from keras_policies._common.warnings import warn
 from keras_policies.keras_internals import Function
@@ -92,14 +91,18 @@ def _short_names() -> Config:
 
 @contextlib.contextmanager
 def named_for_keras(path: Path) -> Iterator[pathlib.Path]:
-    """Yield the path, or a link to it with the ending that Keras 3 requires."""
-    with sources.local(path) as here, tempfile.TemporaryDirectory() as folder:
+    """Yield the path, or another name of it with the ending that Keras 3 requires."""
+    with sources.local(path) as here, files.temporary_folder() as folder:
         path = pathlib.Path(here)
         is_keras = path.is_dir() or readers.is_zip(path)
         endings = (".keras",) if is_keras else (".h5", ".hdf5")
         if path.is_dir() or path.suffix in endings:
             yield path
             return
-        link = pathlib.Path(folder, f"model{endings[0]}")
-        os.symlink(path.resolve(), link)
-        yield link
+        named = folder / f"model{endings[0]}"
+        with contextlib.suppress(OSError):
+            named.symlink_to(path.resolve())
+        if not named.exists():  # Windows does not let everybody create such links
+            named.unlink(missing_ok=True)
+            sources.link_or_copy(path, named)
+        yield named

@@ -9,6 +9,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
+from keras_policies._common.text import one_line
 from keras_policies._common.types import CustomObjects, Path, PolicyLike, Source
 from keras_policies.legacy import keras_files, notices, progress
 from keras_policies.legacy.assembly import (
@@ -148,13 +149,14 @@ def load_model(
                 code="KP103",
             ) from None
     else:
+        file = one_line(str(filepath))
         for notice in notices.notices(built):
-            warn.warn(f"{filepath}: {notice}")
+            warn.warn(f"{file}: {notice}")
         if built.texts is not None:
             _texts_by_model[built.model] = built.texts
         if not built.plan.legacy.has_weights and weights is None:
             warn.warn(
-                f"{filepath}: the file has no weights, so the model has new ones. "
+                f"{file}: the file has no weights, so the model has new ones. "
                 'Pass weights="weights.h5", or call load_weights(model, "weights.h5").'
             )
         return _with_file(built.model, filepath)
@@ -389,5 +391,5 @@ def load_weights(
         if isinstance(model.optimizer, LossScaleOptimizer):
             compiling.restore_loss_scale(model.optimizer, state)
     if not_loaded:
-        left = "; ".join(not_loaded)
-        warn.warn(f"{path}: the weights were loaded, without these: {left}.")
+        left, file = "; ".join(not_loaded), one_line(str(path))
+        warn.warn(f"{file}: the weights were loaded, without these: {left}.")

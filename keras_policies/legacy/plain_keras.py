@@ -143,9 +143,9 @@ class Process:
         import keras
 
         self._owner = os.getpid()
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
         backend = self._backend or keras.backend.backend()
         try:
+            self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
             return subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-c", START, __file__, *sys.path],
                 stdin=subprocess.PIPE,

@@ -4,6 +4,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import os
+import pathlib
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,12 +12,14 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
+from keras_policies._common import files
 from keras_policies.source.functions import common
 from keras_policies.source.graphs import Module
 from keras_policies.source.objects import Style, automatic
 
 Result = TypeVar("Result")
 LENGTHS = 5, 64  # to try for axes of unknown length
+FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 # Code that passes a mask, or that may create one for the next layer of a Sequential.
 MASKS = re.compile(r"\bmask=|mask_zero=True|Masking\(|Sequential\(")
 
@@ -41,7 +44,7 @@ def apart(function: Callable[[], Result], config: Any = None) -> Result:
 
 
 def next_style(
-    code: str, model: keras.Model, module: Module, folder: str
+    code: str, model: keras.Model, module: Module, folder: pathlib.Path
 ) -> tuple[Style, bool]:
     """Run a module; return its style if it builds an equal model, or the next to try.
 
@@ -71,7 +74,7 @@ def next_style(
     if not reason and _weights(built) != _weights(model):
         reason = "layers that several inner models share would have separate weights"
     if not reason:
-        has_loaded = _loads(built, model, os.path.join(folder, "model.weights.h5"))
+        has_loaded = _loads(built, model, folder / "model.weights.h5")
         is_equal = _has_equal_outputs(built, model) if has_loaded else False
         if is_equal is not False:
             return style, is_equal is True
@@ -121,9 +124,17 @@ def _weights(model: keras.Model) -> list[Any]:
     return [(tuple(w.shape), w.dtype, id(w) in frozen) for w in model.weights]
 
 
-def _loads(built: keras.Model, model: keras.Model, file: str) -> bool:
-    """Return whether loading the weights of `model` into `built` makes them equal."""
+def save_weights(model: keras.Model, file: pathlib.Path) -> None:
+    """Write the weights of a model; raise OSError if there is no room for them."""
+    sizes = [keras.ops.convert_to_numpy(w.value).nbytes for w in model.weights]
+    files.check_room(file, sum(sizes) + FOR_NAMES * (1 + len(sizes)))
     model.save_weights(file, overwrite=True)
+
+
+def _loads(built: keras.Model, model: keras.Model, file: pathlib.Path) -> bool:
+    """Return whether loading the weights of `model` into `built` makes them equal."""
+    with files.in_temporary_folder():
+        save_weights(model, file)
     built.load_weights(file)
     old, new = (
         [keras.ops.convert_to_numpy(w.value).tobytes() for w in each.weights]

@@ -5,13 +5,13 @@ import os
 import pathlib
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 
 import keras
 import numpy as np
 
+from keras_policies._common import files
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
 from keras_policies.source import checking
@@ -42,7 +42,8 @@ def to_source(
         origin: str or path of the file that the model came from, for the docstring.
             None: the file that `load_model` of this package opened, if it did.
         constants: str or path of an `.npz` file, which is written if the model has
-            constants of more than 64 numbers. The code loads it from its own folder.
+            constants of more than 64 numbers, and replaced if it exists. The code loads
+            it from its own folder.
         compile: bool, whether to also write the call of `compile`.
         train: bool, whether to write initializers, which do not matter once weights
             are loaded.
@@ -54,6 +55,7 @@ def to_source(
         TypeError: if `model` is not a model.
         ValueError: if the model, or a layer that the message names, cannot be written
             as source code; or if it has large constants and `constants` is None.
+        OSError: if `constants` or the temporary folder cannot be written.
 
     Example:
         >>> inputs = keras.Input((4,), name="x")
@@ -67,7 +69,7 @@ def to_source(
         raise ValueError(f"constants must end in '.npz', received {constants!r}.")
 
     def code() -> tuple[str, bool]:
-        with tempfile.TemporaryDirectory() as folder:
+        with files.temporary_folder() as folder:
             style = Style(train=train, typed=keras.config.floatx() != "float32")
             while True:
                 module = Module(style)
@@ -76,12 +78,13 @@ def to_source(
                     # Otherwise float32 layers would follow the global policy.
                     style = dataclasses.replace(style, typed=True)
                     continue
-                file = path and pathlib.Path(folder, path.name)
+                file = path and folder / path.name
                 text = _text(module, lines, _title(model, origin), file)
                 style, is_compared = checking.next_style(text, model, module, folder)
                 if style == module.style:
                     if path and file and module.constants:
-                        shutil.copyfile(file, path)
+                        with files.writing(path, overwrite=True) as new:
+                            shutil.copyfile(file, new)
                     return text, is_compared
 
     text, is_compared = checking.apart(code, config_of(model))
@@ -146,6 +149,7 @@ def _saved(module: Module, path: pathlib.Path | None) -> str:
             f"The model has constants of more than 64 numbers: {names}. Pass "
             'constants="model.npz", the file to write them to, beside the module.'
         )
-    np.savez(path, **module.constants)
+    with files.in_temporary_folder():
+        np.savez(path, **module.constants)
     file = call("pathlib.Path(__file__).with_name", [literal(path.name)])
     return f"{laid_out(f'with np.load({file}) as file:')}\n    CONSTANTS = dict(file)"

@@ -1,5 +1,6 @@
 """Which models the paths on a command line mean, and where each is written."""
 
+import os
 import pathlib
 
 import pytest
@@ -60,6 +61,52 @@ def zoo(tmp_path, monkeypatch):
 )
 def test_paths_folders_and_globs_mean_models(zoo, paths, recursive, expected):
     assert folders.models(paths, recursive) == expected
+
+
+@pytest.mark.parametrize(
+    "other", ["./zoo/a.h5", "zoo/deep/../a.h5", "zoo//a.h5", "zoo/*.h5", None]
+)
+def test_a_model_in_two_spellings_is_one(zoo, other):
+    absolute = str(pathlib.Path("zoo/a.h5").absolute())
+    assert folders.models(["zoo/a.h5", other or absolute], False) == ["zoo/a.h5"]
+
+
+def test_where_case_does_not_matter_two_spellings_are_one(zoo):
+    pathlib.Path("zoo/A.H5").exists() or os.link("zoo/a.h5", "zoo/A.H5")
+    assert folders.models(["zoo/a.h5", "zoo/A.H5"], False) == ["zoo/a.h5"]
+
+
+@pytest.mark.posix("Windows does not let everybody create links")
+def test_two_links_to_one_file_are_two_models(zoo):
+    pathlib.Path("zoo/x.h5").symlink_to("a.h5")
+    assert folders.models(["zoo/a.h5", "zoo/x.h5"], False) == ["zoo/a.h5", "zoo/x.h5"]
+
+
+def test_endings_are_found_in_capitals(zoo):
+    pathlib.Path("zoo/deep/OLD.H5").touch()
+    found = folders.models(["zoo/deep"], False)
+    assert found == [f"zoo{os.sep}deep{os.sep}{name}" for name in ("OLD.H5", "c.hdf5")]
+    (new,) = folders.destinations("zoo", ["zoo/deep/OLD.H5"], pathlib.Path("new"))
+    assert new.as_posix() == "new/deep/OLD.keras"
+
+
+def test_models_on_two_drives_have_no_common_folder(zoo, monkeypatch):
+    def refused(paths):
+        raise ValueError("Paths don't have the same drive")
+
+    monkeypatch.setattr(os.path, "commonpath", refused)
+    problem = "models on several drives .* Run one command for each drive"
+    with pytest.raises(LegacyModelError, match=problem):
+        folders.common_folder(["zoo/a.h5", "zoo/deep/c.hdf5"])
+
+
+def test_a_base_on_another_drive_is_refused(zoo, monkeypatch):
+    def refused(path, start):
+        raise ValueError("path is on mount 'C:', start on mount 'D:'")
+
+    monkeypatch.setattr(os.path, "relpath", refused)
+    with pytest.raises(LegacyModelError, match="it is not below 'D:/'"):
+        folders.destinations("D:/", ["zoo/a.h5"], pathlib.Path("new"))
 
 
 def test_a_folder_without_models_is_itself_asked(zoo):

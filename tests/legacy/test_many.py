@@ -136,3 +136,15 @@ def test_a_long_path_of_temporary_files_is_no_obstacle(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_no_more_processes_are_started_than_the_system_can_await(monkeypatch):
+    asked = []
+    monkeypatch.setattr(many, "MOST", 61)
+    monkeypatch.setattr(
+        many, "ProcessPoolExecutor", lambda count, *_: asked.append(count) or 1 / 0
+    )
+    for processes in 4, 200:
+        with pytest.raises(ZeroDivisionError):
+            many.run([tasks.Inspection(GOOD)], processes, "Inspecting")
+    assert asked == [4, 61]

@@ -389,7 +389,7 @@ WAITING = """
 import glob, time, keras, legacy_files
 class Scale(legacy_files.Scale):
     def get_config(self):
-        if found := glob.glob("new*/.*.keras.*") + glob.glob(".new.keras.*"):
+        if found := glob.glob("new*/.kp-*") + glob.glob(".kp-*"):
             open(f"waiting{len(found)}", "w").close()
             time.sleep(120)
         return super().get_config()
@@ -690,7 +690,7 @@ def test_a_parent_that_may_not_be_written_to_is_named(unprivileged, capsys):
     assert main(["convert", MODEL, "--output-dir", str(locked)]) == 1
     assert main(["convert", MODEL, f"{unprivileged}/new.keras"]) == 1
     errors = capsys.readouterr().err.splitlines()
-    problem = f"the folder '{unprivileged}' is not writable."
+    problem = f"the folder '{unprivileged}' is not writable: Permission denied."
     assert [line.endswith(problem) for line in errors] == [True, True]
 
 

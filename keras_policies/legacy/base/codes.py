@@ -57,6 +57,9 @@ Choose another name, or pass `--overwrite` or `--skip-existing`.
 KP109 An argument does not fit the file
 It names a signature, an object or weights that this file does not have.
 Use one of the names in the message, or leave the argument out.
+KP110 The temporary folder cannot be written
+It is full, read-only or missing. Archives and downloads are unpacked there.
+Make room there, or set TMPDIR to another folder.
 KP201 The file exceeds a safety limit
 It asks for more memory, work or nesting than any known model of its size.
 If you trust the file, see the limits in docs/security.md, and report the error.

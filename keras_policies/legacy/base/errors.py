@@ -5,7 +5,8 @@ import os
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
-from keras_policies._common.text import printable
+from keras_policies._common.files import TemporaryFolderError
+from keras_policies._common.text import one_line, printable
 from keras_policies.legacy.base.hints import Hint
 
 # Errors of Python, h5py and numpy for values of an unexpected kind.
@@ -74,7 +75,7 @@ class LegacyModelError(ValueError):
         return printable(f"{layer}{self.reason}{hint}")
 
     def __str__(self) -> str:
-        file = "" if self.path is None else printable(f"{self.path}: ")
+        file = "" if self.path is None else one_line(f"{self.path}: ")
         return f"{file}{self.problem}"
 
 
@@ -132,6 +133,10 @@ def located(
         error.layer = layer if error.layer is None else error.layer
         error.code = error.code or code
         raise
+    except TemporaryFolderError as error:
+        raise LegacyModelError(
+            error.reason, error.hint, path=path, layer=layer, code=error.code
+        ) from error
 
 
 @contextlib.contextmanager
@@ -140,12 +145,12 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
 
     This is the fallback for damage that no specific check names. `part` is the part of
     the file, such as `"training_config"`. ImportErrors are not converted, because a
-    missing package is not the file's fault.
+    missing package is not the file's fault, and neither is a full temporary folder.
     """
     with located(path, code="KP105"):
         try:
             yield
-        except (LegacyModelError, ImportError):
+        except (LegacyModelError, ImportError, TemporaryFolderError):
             raise
         except Exception as error:  # zlib and lzma raise errors of their own
             reason = "corrupt, or not as tf.keras writes it: "

@@ -2,7 +2,9 @@
 
 import contextvars
 import dataclasses
+import re
 import shlex
+import sys
 from typing import NamedTuple
 
 from keras_policies._common.types import Path
@@ -38,9 +40,16 @@ UNVERIFIED = Argument("verify=False", "load_model(..., verify=False) in Python")
 WEIGHTS = Argument('weights="weights.h5"', "--weights weights.h5")
 
 
+def quoted(word: str) -> str:
+    """Return a word as it is written in the shell of this system."""
+    if sys.platform != "win32":
+        return shlex.quote(word)
+    return word if re.fullmatch(r"[\w.:/\\-]+", word) else f'"{word}"'
+
+
 def signature(name: str) -> Argument:
     """Return the argument that names a signature."""
-    return Argument(f"signature={name!r}", f"--signature {shlex.quote(name)}")
+    return Argument(f"signature={name!r}", f"--signature {quoted(name)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +99,7 @@ def custom_object(name: str, value: str = "...") -> Argument:
         >>> str(custom_object("Scale"))
         "custom_objects={'Scale': ...}"
     """
-    shell = f"--custom-objects {shlex.quote(name)}=MODULE:NAME"
+    shell = f"--custom-objects {quoted(name)}=MODULE:NAME"
     return Argument(f"custom_objects={{{name!r}: {value}}}", shell)
 
 

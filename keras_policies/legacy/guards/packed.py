@@ -1,16 +1,17 @@
 """Checks archives before they are unpacked: names, types and claimed sizes."""
 
 import io
+import os
 import pathlib
 import stat
 import sys
 
+from keras_policies._common import files
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
 
 # Characters that paths in an archive must not have: drives, Windows separators.
 FORBIDDEN = "\0", "\\", ":"
-COPY_BYTES = 1024 * 1024  # copied at a time
 OUTSIDE = "its path leads out of the folder to unpack to, or is a Windows path"
 
 
@@ -20,7 +21,7 @@ class SmallReads(io.FileIO):
     def read(self, size: int | None = -1) -> bytes:
         """Return at most `size` bytes, or the rest."""
         wanted = sys.maxsize if size is None or size < 0 else size
-        rest = pathlib.Path(self.name).stat().st_size - self.tell()
+        rest = os.fstat(self.fileno()).st_size - self.tell()
         if min(wanted, rest) > limits.ARCHIVE_READ_BYTES:
             raise LegacyModelError(
                 f"a header of the archive has {min(wanted, rest)} bytes, expected at "
@@ -41,6 +42,10 @@ def check_entry(name: str, mode: int) -> None:
     is_inside = name and not name.startswith("/") and ".." not in parts
     if not is_inside or any(text in name for text in FORBIDDEN):
         raise _refused(name, OUTSIDE)
+    if any(map(files.is_forbidden, parts)):
+        reason = f"{name!r} in the archive is a name that Windows does not allow."
+        hint = "Unpack it under another name, and pass the model in it."
+        raise LegacyModelError(reason, hint, code="KP107")
     sizes = [len(part.encode(errors="replace")) for part in parts]
     is_long = sum(sizes) > limits.ARCHIVE_NAME_BYTES
     is_long |= max(sizes, default=0) > limits.ARCHIVE_PART_BYTES

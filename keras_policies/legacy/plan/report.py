@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from keras_policies._common.text import one_line
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import policy_name
@@ -160,6 +161,7 @@ class Report:
 
 
 def _short(name: str) -> str:
+    name = one_line(name)
     return name if len(name) <= limits.TOLD_NAME else f"{name[: limits.TOLD_NAME]}…"
 
 

@@ -5,14 +5,13 @@ import gzip
 import io
 import lzma
 import pathlib
-import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, NamedTuple
 
+from keras_policies._common import files
 from keras_policies.legacy.base import errors
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits, packed
@@ -47,14 +46,9 @@ def unpack(path: pathlib.Path, folder: pathlib.Path) -> None:
         if start.startswith(ZIP):
             _write(_in_zip(path), folder)
             return
-        size, done = path.stat().st_size, 0
-        with tempfile.NamedTemporaryFile() as unzipped:
-            for chunk in _chunks(path, start):
-                done += len(chunk)
-                packed.check_unpacked(done, size)
-                unzipped.write(chunk)
-            unzipped.flush()
-            _write(_in_tar(unzipped.name), folder)
+        with files.temporary_file() as unzipped:
+            files.fill(unzipped, _limited(_chunks(path, start), path.stat().st_size))
+            _write(_in_tar(unzipped.fileno()), folder)
 
 
 def is_packed(start: bytes) -> bool:
@@ -95,23 +89,33 @@ def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:
     opener = next((o for begins, o in PACKED.items() if start.startswith(begins)), None)
     if opener is not None:
         with opener(path) as file:
-            while chunk := file.read(packed.COPY_BYTES):
+            while chunk := file.read(files.COPY_BYTES):
                 yield chunk
         return
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=limits.XZ_BYTES)
     with path.open("rb") as file:
         while not decoder.eof:
-            stored = file.read(packed.COPY_BYTES) if decoder.needs_input else b""
+            stored = file.read(files.COPY_BYTES) if decoder.needs_input else b""
             if decoder.needs_input and not stored:
                 raise LegacyModelError("the archive ends in the middle of a file.")
-            yield decoder.decompress(stored, packed.COPY_BYTES)
+            yield decoder.decompress(stored, files.COPY_BYTES)
         if decoder.unused_data or file.read(1):
             reason = "several .xz streams in one file; only one is read."
             raise LegacyModelError(reason, "Unpack it (xz -d).")
 
 
-def _in_tar(path: str) -> Iterator[Entry]:
-    with packed.SmallReads(path) as file, _open_tar(file) as tar:
+def _limited(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """Yield the content of an archive of `size` bytes; raise if it is too long."""
+    done = 0
+    for chunk in chunks:
+        done += len(chunk)
+        packed.check_unpacked(done, size)
+        yield chunk
+
+
+def _in_tar(descriptor: int) -> Iterator[Entry]:
+    # By its descriptor, since Windows opens a temporary file only once by its name.
+    with packed.SmallReads(descriptor, closefd=False) as file, _open_tar(file) as tar:
         for member in tar:
             is_plain = member.isreg() and not member.issparse()
             kind = stat.S_IFREG if is_plain else stat.S_IFLNK
@@ -121,6 +125,7 @@ def _in_tar(path: str) -> Iterator[Entry]:
 
 
 def _open_tar(file: IO[bytes]) -> tarfile.TarFile:
+    file.seek(0)
     try:
         return tarfile.open(fileobj=file, mode="r:")
     except tarfile.ReadError as error:
@@ -137,12 +142,11 @@ def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
         packed.check_entry(entry.name, entry.mode)
         path = folder / entry.name
         parent = path if entry.content is None else path.parent
-        parent.mkdir(parents=True, exist_ok=True)
+        with files.in_temporary_folder():
+            parent.mkdir(parents=True, exist_ok=True)
         if entry.content is None:
             continue
         if path.exists():  # also on file systems that ignore case
             raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
-        with path.open("xb") as file:
-            shutil.copyfileobj(entry.content, file, packed.COPY_BYTES)
-            if file.tell() != entry.size:
-                raise LegacyModelError("the archive ends in the middle of a file.")
+        if files.copy(entry.content, path) != entry.size:
+            raise LegacyModelError("the archive ends in the middle of a file.")

@@ -8,10 +8,10 @@ import io
 import os
 import pathlib
 import re
-import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
+from keras_policies._common import files
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.guards import limits, packed
 from keras_policies.legacy.guards.budget import Limit
@@ -79,7 +79,7 @@ def _copied(path: Any, folder: pathlib.Path) -> pathlib.Path:
         return _from_address(os.fspath(path), folder)
     target = folder / "model"
     if _is_hdf5(path):
-        target.write_bytes(path.id.get_file_image())
+        files.copy(io.BytesIO(path.id.get_file_image()), target)
     else:
         with contextlib.suppress(AttributeError, io.UnsupportedOperation):
             path.seek(0)
@@ -99,10 +99,17 @@ def _is_hdf5(file: Any) -> bool:
 
 
 def _copy(source: IO[bytes], target: pathlib.Path, limit: Limit) -> None:
-    with target.open("xb") as file:
-        while chunk := source.read(packed.COPY_BYTES):
-            limit.spend(len(chunk))
-            file.write(chunk)
+    with files.in_temporary_folder():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = target.open("xb")
+    with file:
+        files.fill(file, _counted(source, limit))
+
+
+def _counted(source: IO[bytes], limit: Limit) -> Iterator[bytes]:
+    for chunk in files.chunks(source):
+        limit.spend(len(chunk))
+        yield chunk
 
 
 def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
@@ -130,10 +137,9 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
             inner = each.removeprefix(path).lstrip("/") if is_folder else ""
             packed.check_entry(inner or name, 0)
             target = folder / name / inner
-            target.parent.mkdir(parents=True, exist_ok=True)
             with system.open(each, "rb") as source:
                 _copy(source, target, size)
-    except LegacyModelError:
+    except (LegacyModelError, files.TemporaryFolderError):
         raise
     except Exception as error:  # a file system may raise anything
         reason = f"it cannot be read: {type(error).__name__}: {error}"
@@ -147,8 +153,8 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
 @contextlib.contextmanager
 def in_new_folder(path: FilePath) -> Iterator[pathlib.Path]:
     """Yield a temporary folder; errors inside name `path` in its place."""
-    with tempfile.TemporaryDirectory() as folder, _named(path, folder):
-        yield pathlib.Path(folder)
+    with files.temporary_folder() as folder, _named(path, str(folder)):
+        yield folder
 
 
 @contextlib.contextmanager

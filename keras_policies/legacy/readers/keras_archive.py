@@ -10,14 +10,13 @@ class. Sources: keras/saving/saving_lib.py of 2.15, keras/optimizers/*.py of 2.1
 import contextlib
 import dataclasses
 import pathlib
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, TypeAlias
 
 import h5py
 
+from keras_policies._common import files
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, errors
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -90,7 +89,7 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     small = limits.SMALL_FILE_BYTES
     packed.check_expansion(WEIGHTS, info.file_size, info.compress_size, small)
     with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
-        shutil.copyfileobj(member, unpacked, packed.COPY_BYTES)
+        files.fill(unpacked, files.chunks(member))
     unpacked.seek(0)
 
 
@@ -178,7 +177,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
 
     While this context is open, a temporary file has its weights.
     """
-    with tempfile.TemporaryFile() as unpacked:
+    with files.temporary_file() as unpacked:
         with _open_archive(path) as archive:
             metadata = _read_member(archive, METADATA, limits.METADATA_BYTES)
             decoded = texts.decode(metadata, METADATA)

@@ -7,9 +7,9 @@ downloaded from the Hugging Face Hub, as in Keras 3.
 import contextlib
 import os
 import pathlib
-import shutil
 from collections.abc import Iterator
 
+from keras_policies._common import files
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.readers import archives, fetching
@@ -26,7 +26,7 @@ INDEX, DATA = ".index", ".data-"
 ORBAX_STEP = "_CHECKPOINT_METADATA"  # in the folder of each step
 # The files that are downloaded from a repository.
 PATTERNS = [
-    *("*.h5", "*.hdf5", "*.keras"),
+    *("*.[hH]5", "*.[hH][dD][fF]5", "*.keras"),
     *("*saved_model.pb", "*keras_metadata.pb", "*variables/*", "*assets/*"),
     *("config.json", "metadata.json"),
 ]
@@ -62,10 +62,10 @@ def models_in(
     """
     refused: list[str] = [] if unreadable is None else unreadable
     walk = os.walk(folder, onerror=lambda error: refused.append(error.filename))
-    for here, folders, files in walk:
+    for here, folders, names in walk:
         depth = 0 if here == folder else os.path.relpath(here, folder).count(os.sep) + 1
         models = {name for name in folders if is_saved_model(os.path.join(here, name))}
-        named = models.union(name for name in files if name.endswith(ENDINGS))
+        named = models.union(name for name in names if name.lower().endswith(ENDINGS))
         shown = sorted(name for name in named if not name.startswith("."))
         yield from (os.path.join(here, name) for name in shown)
         below = {*folders} - models - {BESIDE}
@@ -237,11 +237,17 @@ def _download(url: str, folder: pathlib.Path, weights: bool) -> None:
     except Exception as error:  # the Hub may raise anything
         reason = f"it cannot be downloaded: {type(error).__name__}: {error}"
         raise LegacyModelError(reason, code="KP107") from error
-    shutil.copytree(cached, folder, dirs_exist_ok=True, copy_function=_link)
+    for source in pathlib.Path(cached).rglob("*"):
+        if source.is_file():
+            target = folder / source.relative_to(cached)
+            with files.in_temporary_folder():
+                target.parent.mkdir(parents=True, exist_ok=True)
+            link_or_copy(source, target)
 
 
-def _link(source: str, target: str) -> None:
+def link_or_copy(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Give a file another name in a temporary folder."""
     try:
-        os.link(os.path.realpath(source), target)
-    except OSError:  # on another disk
-        shutil.copyfile(source, target)
+        os.link(source.resolve(), target)
+    except OSError:  # on another disk, or where there are no links
+        files.copy(source, target)
