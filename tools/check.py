@@ -30,7 +30,8 @@ def run(*command, **env):
     """Run a module of Python; return whether it ended well."""
     print("$", *(f"{k}={v}" for k, v in env.items()), *command, flush=True)
     # Tests start a hundred processes, which share the modules that Python compiled.
-    shared = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    # On Windows, they read and write files in the code page unless told otherwise.
+    shared = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONUTF8": "1"}
     done = subprocess.run([sys.executable, "-m", *command], env=shared | env)
     return done.returncode == 0
 

@@ -95,8 +95,8 @@ examples:
   keras-policies inspect model_of_2020
   keras-policies inspect zoo --recursive
   keras-policies convert model_of_2020 model.keras
-  keras-policies convert old.h5 new.keras --policy float32 \\
-      --custom-objects my_layers:Attention --verify outputs.npz
+  keras-policies convert old.h5 new.keras --policy float32 --verify outputs.npz
+  keras-policies convert old.h5 new.keras --custom-objects my_layers:Attention
   keras-policies convert zoo --recursive --output-dir converted
   keras-policies verify model.keras outputs.npz
   keras-policies code model_of_2020 -o model.py --weights model.weights.h5

@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import pathlib
-import resource
 import select
 import signal
 import sys
@@ -111,12 +110,16 @@ def cost(action, path):
 
 
 def _seconds():
+    import resource  # POSIX
+
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def _forked(action, path):
     """Return the cost of an input, measured in a process of its own."""
+    import resource  # POSIX
+
     answers, answer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -141,6 +144,8 @@ def _forked(action, path):
 
 
 def main():
+    import resource  # POSIX
+
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # keeps the output of libraries out of the answers

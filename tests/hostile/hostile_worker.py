@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import random
-import resource
 import shutil
 import sys
 import tarfile
@@ -449,6 +448,8 @@ class Opener:
 
 
 def main():
+    import resource  # POSIX
+
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # keeps the output of libraries out of the answers

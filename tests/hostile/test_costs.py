@@ -36,6 +36,7 @@ CASES = [
         marks=[
             *([INSPECTED] if action == "inspect" else []),
             pytest.mark.slow("236 processes", one_of=8),
+            pytest.mark.posix("the server forks"),
         ],
     )
     for name, (actions, make, match) in {

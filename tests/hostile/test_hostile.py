@@ -39,6 +39,7 @@ def worker():
     started.close()
 
 
+@pytest.mark.posix("the worker limits its memory")
 @pytest.mark.slow("six seeds of each mutation, and TensorFlow", one_of=3)
 @pytest.mark.once("a process on numpy")
 @pytest.mark.skipif(

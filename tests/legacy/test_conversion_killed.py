@@ -21,6 +21,7 @@ from keras_policies import LegacyModelError, convert_model
 pytestmark = [
     pytest.mark.once("processes on numpy"),
     pytest.mark.slow("processes; Keras on numpy needs jax"),
+    pytest.mark.posix("it forks, and kills"),
 ]
 # KILLS=100 for the long form.
 KILLS = int(os.environ.get("KILLS", "6"))

@@ -6,14 +6,18 @@ import io
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 
 import keras
 import legacy_files
 import numpy as np
 import pytest
+import refusing_files
 
 import keras_policies
 from keras_policies import LegacyModelError, convert_model, load_model
@@ -319,3 +323,50 @@ def test_constants_are_complete_or_not_written(tmp_path, monkeypatch):
     keras_policies.to_source(model, constants=new)
     assert names_in(tmp_path) == ["model.npz"]
     assert [value.shape for value in np.load(new).values()] == [(100,)]
+
+
+@pytest.fixture
+def mounted(request, tmp_path, monkeypatch):
+    """Change to a folder that refuses something."""
+    if not refusing_files.is_possible():
+        pytest.skip("needs /dev/fuse, fusermount and the package fusepy")
+    root, mount = tmp_path / "root", tmp_path / "mount"
+    root.mkdir()
+    mount.mkdir()
+    program = [sys.executable, refusing_files.__file__, root, mount, request.param]
+    process = subprocess.Popen(program)
+    while not os.path.ismount(mount):
+        assert process.poll() is None, "it could not be mounted"
+        time.sleep(0.1)
+    monkeypatch.chdir(mount)
+    yield mount
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["fusermount", "-u", mount], check=True)
+    process.wait()
+
+
+@pytest.mark.slow("it mounts a file system, and starts processes")
+@pytest.mark.parametrize(
+    "mounted",
+    ["link=ENOSYS", "link=EPERM", "fsync=EINVAL", "colon", "nocase", "chmod=EPERM"],
+    indirect=True,
+)
+def test_commands_write_to_a_file_system_that_refuses(mounted, capsys):
+    shutil.copytree(SMALL, "zoo")
+    shutil.rmtree("zoo/checkpoint")
+    os.remove("zoo/weights.h5")
+    assert main(["convert", "zoo/model.h5", "new.keras"]) == 0
+    assert main(["convert", "zoo/model.h5", "new.keras"]) == 1
+    assert main(["convert", "zoo/model.h5", "new.keras", "--overwrite"]) == 0
+    many = ["convert", "zoo", "--recursive", "--output-dir", "many", "--jobs", "2"]
+    assert main(many) == 0
+    assert names_in(pathlib.Path("many")) == [
+        "model.h5.keras",
+        "model.keras.keras",
+        "saved_model.keras",
+    ]
+    arguments = ["-o", "model.py", "--weights", "model.weights.h5"]
+    assert main(["code", "zoo/model.h5", *arguments]) == 0
+    written = ["model.py", "model.weights.h5", "new.keras"]
+    assert names_in(mounted) == ["many", *written, "zoo"]
+    capsys.readouterr()

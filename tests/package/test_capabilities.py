@@ -12,7 +12,10 @@ import pytest
 from keras_policies.keras_internals import private_api
 
 # The process forks for each name, which takes a tenth of the time on jax.
-pytestmark = pytest.mark.once("the names are those of Keras", backend="jax")
+pytestmark = [
+    pytest.mark.once("the names are those of Keras", backend="jax"),
+    pytest.mark.posix("it forks"),
+]
 
 SCRIPT = pathlib.Path(__file__).with_name("without_private_api.py")
 ROOT = SCRIPT.parents[2]

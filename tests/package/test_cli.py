@@ -396,6 +396,7 @@ class Scale(legacy_files.Scale):
 """
 
 
+@pytest.mark.posix("Windows has no SIGINT for one process")
 @pytest.mark.slow("processes of their own, which import Keras")
 @pytest.mark.once("a process of its own, or no backend at all")
 @pytest.mark.parametrize(
@@ -435,7 +436,7 @@ def test_ctrl_c_ends_with_a_line_and_leaves_no_file(arguments, waiting, tmp_path
     assert {name for name in left if not name.endswith(".pyc")} - made == {
         *("a.h5", "b.h5", "c.h5")
     }
-    assert not [*tmp_path.glob(".new*"), *tmp_path.glob("new/.*")]
+    assert not [*tmp_path.glob(".kp-*"), *tmp_path.glob("new/.*")]
 
 
 def test_a_backend_that_is_not_installed_is_named_once(zoo, capsys, monkeypatch):

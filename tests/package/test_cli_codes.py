@@ -1,6 +1,7 @@
 """Codes, colors, widths, and what the command line says about errors."""
 
 import json
+import os
 import pathlib
 import pickle
 import re
@@ -194,7 +195,7 @@ def test_the_table_of_layers_fits_and_breaks_no_word(columns):
         for number, (name, becomes) in enumerate(changes.items())
     ]
     model = types.SimpleNamespace(layers=layers, class_name="Functional", name="m")
-    console = terminal.console(width=columns, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = terminal.console(width=columns, file=open(os.devnull, "w"))  # noqa: SIM115
     with console.capture() as captured:
         console.print(descriptions.layer_table(model, columns))
     text = captured.get()

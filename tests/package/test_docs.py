@@ -288,3 +288,19 @@ def test_every_limit_on_the_page_of_limits_is_used_and_no_other_page_has_one():
     assert used - names <= {"GIB", "MIB"}
     elsewhere = [n for text in sources for n in re.findall(r"^MAX_\w+ =", text, re.M)]
     assert elsewhere == [], "enter them in legacy/guards/limits.py"
+
+
+def test_the_workflow_runs_the_second_command_of_readme_on_each_system():
+    text = (ROOT / "README.md").read_text("utf8")
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text("utf8")
+    for start, system in ("python3 -m venv", "!="), ("python -m venv", "=="):
+        _, second = [line for line in text.split("\n") if line.startswith(start)]
+        step = f"- if: runner.os {system} 'Windows'\n"
+        assert second in workflow.partition(step)[2].partition("- if:")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_quoted_as_cmd_exe_understands(page):
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf8"), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert not [line for line in lines if line.count("'") > line.count('"')]

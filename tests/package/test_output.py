@@ -40,32 +40,36 @@ class Stream(io.TextIOWrapper):
 
 
 @pytest.fixture(params=["cp1252", "ascii", "utf-8"])
-def streams(request, monkeypatch):
-    for name in "stdout", "stderr":
-        monkeypatch.setattr(sys, name, Stream(request.param))
-    return request.param
+def replace(request, monkeypatch):
+    """Return a function that replaces stdout and stderr.
+
+    It returns another one, which writes a text as these streams should.
+    """
+
+    def replaced():
+        for name in "stdout", "stderr":
+            monkeypatch.setattr(sys, name, Stream(request.param))
+        return lambda text: text.encode(*how).decode(how[0])
+
+    how = request.param, "backslashreplace"
+    return replaced
 
 
-@pytest.fixture
-def escaped(streams):
-    """Return a function that writes a text as the stream does."""
-    return lambda text: text.encode(streams, "backslashreplace").decode(streams)
-
-
-def test_a_table_is_printed_in_any_encoding(streams, escaped, tmp_path):
+def test_a_table_is_printed_in_any_encoding(replace, tmp_path):
+    escaped = replace()
     for name in "модель→✓.h5", "é.h5":
         shutil.copy(H5, tmp_path / name)
     (tmp_path / "leer✓.h5").touch()
     assert main(["inspect", str(tmp_path)]) == 1
     for name in "модель→✓.h5", "é.h5":
         assert escaped(name) in sys.stdout.text
-    assert "3 models" not in sys.stdout.text
     assert sys.stdout.text.endswith("2 open; 1 failed\n")
     assert f"{escaped('leer✓.h5')}: no model: the file has zero" in sys.stderr.text
     assert sys.stdout.errors == "strict"  # as it was
 
 
-def test_a_conversion_is_reported_in_any_encoding(streams, escaped, tmp_path):
+def test_a_conversion_is_reported_in_any_encoding(replace, tmp_path):
+    escaped = replace()
     source, new = tmp_path / "→.h5", tmp_path / "✓.keras"
     shutil.copy(SMALL, source)
     assert main(["convert", str(source), str(new)]) == 0
@@ -73,7 +77,8 @@ def test_a_conversion_is_reported_in_any_encoding(streams, escaped, tmp_path):
     assert sys.stderr.text == ""
 
 
-def test_printed_code_is_the_same_program_in_any_encoding(streams, tmp_path):
+def test_printed_code_is_the_same_program_in_any_encoding(replace, tmp_path):
+    replace()
     with h5py.File(shutil.copy(SMALL, tmp_path / "m.h5"), "r+") as file:
         config = file.attrs["model_config"]
         name = json.loads(config)["config"]["name"]
@@ -85,7 +90,8 @@ def test_printed_code_is_the_same_program_in_any_encoding(streams, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["convert", "--help"]])
-def test_help_is_printed_in_any_encoding(streams, arguments):
+def test_help_is_printed_in_any_encoding(replace, arguments):
+    replace()
     with pytest.raises(SystemExit, match="^0$"):
         main(arguments)
     assert "keras-policies" in sys.stdout.text

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import resource
 import sys
 
 import keras
@@ -92,12 +91,15 @@ class Memory(keras.callbacks.Callback):
 
 def resident():
     """Return the resident memory, in MiB: now on Linux, else at its peak."""
+    import resource  # POSIX
+
     if sys.platform == "linux":
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * resource.getpagesize() / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
+@pytest.mark.posix("it asks the system for the memory of the process")
 @pytest.mark.slow("2,000 steps")
 @pytest.mark.each_backend("each keeps its own tensors")
 def test_two_thousand_steps_with_an_overflow_every_fifty_need_no_more_memory():
