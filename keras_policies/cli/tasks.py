@@ -219,7 +219,7 @@ class Rehearsal(Conversion):
     def _run(self) -> tuple[str, Config]:
         missing = {*inspection.inspect_model(self.path).missing} - self.given
         if missing:
-            reason = f"missing: {', '.join(sorted(missing))}."
+            reason = f"missing: {', '.join(map(one_line, sorted(missing)))}."
             hint = hints.pass_custom_object(min(missing))
             raise LegacyModelError(reason, hint, path=self.path, code="KP301")
         return PLANNED, self._empty()

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 
 import h5py
 import legacy_files
@@ -116,7 +115,7 @@ def forged(tmp_path):
 
 def test_a_name_forges_no_line_of_a_report(forged, tmp_path, capsys):
     model, broken = map(str, forged)
-    new = str(tmp_path / f"new{FORGED}.keras")
+    new, dry = (str(tmp_path / f"{name}{FORGED}.keras") for name in ("new", "dry"))
     for arguments, code in (
         (["inspect", model], 0),
         (["inspect", broken], 1),
@@ -125,7 +124,7 @@ def test_a_name_forges_no_line_of_a_report(forged, tmp_path, capsys):
         (["convert", model, new], 0),
         (["convert", model, new], 1),
         (["convert", model, broken, "--output-dir", str(tmp_path / "new")], 1),
-        (["convert", model, broken, "--output-dir", new, "--dry-run"], 1),
+        (["convert", model, broken, "--output-dir", dry, "--dry-run"], 1),
         (["diff", model, new], 0),
         (["verify", model, broken], 1),
         (["code", broken], 1),
@@ -151,13 +150,10 @@ def test_a_name_forges_no_line_of_a_description_a_warning_or_an_error(forged):
     with pytest.raises(LegacyModelError, match=re.escape(ESCAPED)) as raised:
         load_model(broken)
     assert "\n" not in str(raised.value)
-    network = load_model(model)
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        network.compile("sgd", "mse")
-        keras_policies.load_weights(network, model)
-    assert found
-    assert all("\n" not in str(each.message) for each in found)
+    with h5py.File(model) as file:
+        model.with_suffix(".json").write_text(file.attrs["model_config"])
+    with pytest.warns(match=re.escape(f"{ESCAPED}.json: the file has no weights")):
+        load_model(model.with_suffix(".json"))
 
 
 def test_a_class_in_a_file_forges_no_line(tmp_path, capsys):
@@ -193,7 +189,11 @@ def test_a_pipe_whose_reader_has_ended_is_no_error():
 class Closed(io.TextIOWrapper):
     """A stdout that Windows cannot write: it says that an argument is invalid."""
 
+    is_closed = True
+
     def flush(self):
+        if not self.is_closed:
+            return super().flush()
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
@@ -208,5 +208,6 @@ def test_a_closed_pipe_on_windows_is_told_from_a_wrong_argument(tmp_path, monkey
         assert output.has_closed(invalid)
         os.write(file.fileno(), b"goes nowhere now")
         monkeypatch.undo()
+        stdout.is_closed = False
         stdout.detach()
     assert (tmp_path / "out").read_bytes() == b""

@@ -7,6 +7,7 @@ import shlex
 import sys
 from typing import NamedTuple
 
+from keras_policies._common.text import one_line
 from keras_policies._common.types import Path
 
 # Whether hints name options of the command line instead of arguments.
@@ -41,7 +42,8 @@ WEIGHTS = Argument('weights="weights.h5"', "--weights weights.h5")
 
 
 def quoted(word: str) -> str:
-    """Return a word as it is written in the shell of this system."""
+    """Return a word as it is written in the shell of this system, on one line."""
+    word = one_line(word)
     if sys.platform != "win32":
         return shlex.quote(word)
     return word if re.fullmatch(r"[\w.:/\\-]+", word) else f'"{word}"'
