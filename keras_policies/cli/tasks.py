@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from keras_policies._common.files import TemporaryFolderError
+from keras_policies._common.files import TemporaryFolderError, unlimited
 from keras_policies._common.text import one_line
 from keras_policies._common.types import Config, CustomObjects, Path
 from keras_policies.legacy import atomic_file, descriptions, inspection
@@ -196,7 +196,8 @@ class Conversion(Task):
         objects = self.custom_objects()
         conversion = _imported()
         if self.makes_folder:
-            self.destination.parent.mkdir(parents=True, exist_ok=True)
+            folder = unlimited(self.destination.parent)
+            folder.mkdir(parents=True, exist_ok=True)
         converted: Converted = conversion.convert_model(
             self.path, self.destination, objects, **self.options
         )
