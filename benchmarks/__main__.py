@@ -1,4 +1,4 @@
-"""Run the benchmarks of loss scaling on each backend and write the README's table.
+"""Run the benchmarks of loss scaling on each backend and write the table in results.md.
 
     python -m benchmarks            # about 25 minutes on 2 cores
     python -m benchmarks --long     # the largest sizes too: about 40 minutes, and 8 GB
@@ -44,7 +44,7 @@ def _rows(question, backend, options):
 
 
 def _keep(question, rows):
-    """Replace the stored rows of a question, and write the table of the README."""
+    """Replace the stored rows of a question, and write the table of results.md."""
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     found[question] = {"date": str(datetime.date.today()), "rows": rows}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")

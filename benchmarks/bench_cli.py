@@ -126,7 +126,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="the table of the README")
+    parser.add_argument("--write", action="store_true", help="the table of results.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = commands(Path(folder))

@@ -159,7 +159,7 @@ def main():
         "--tf", required=True, help="python with tensorflow-cpu==2.15.1"
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="the table of the README")
+    parser.add_argument("--write", action="store_true", help="the table of results.md")
     arguments = parser.parse_args()
     found = rows(arguments.tf, arguments.rounds)
     command = "python -m benchmarks.bench_sizes"

@@ -1,7 +1,7 @@
 """The benchmarks for a machine with a GPU, and tests there, in 9 minutes at most.
 
 It installs nothing: backends that are missing, or see no GPU, are left out. Where none
-sees one, the small models run on the CPU, to try the command; then the README stays as
+sees one, the small models run on the CPU, to try the command; then results.md stays as
 it is. Each part has a share of the time. The table is written after each part, and
 names what was stopped or did not run.
 """
@@ -117,7 +117,7 @@ def _parts(backends, on_gpu):
 
 
 def _write(gpus, rows, path):
-    """Write the table to a file, or to the README if a GPU was there."""
+    """Write the table to a file, or to results.md if a GPU was there."""
     on_gpu = [gpu for gpu in gpus.values() if gpu]
     device = f"one {on_gpu[0]}" if on_gpu else "a CPU"
     about = f"On {device}, {readme_table.machine()}, {datetime.date.today()}."

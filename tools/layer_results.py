@@ -1,4 +1,4 @@
-"""Write the table of every layer class into docs/tested.md.
+"""Write the table of every layer class into docs/tested-files.md.
 
     python tools/layer_results.py OUTDIR
 
@@ -17,7 +17,7 @@ import sys
 import _helpers  # noqa: F401 - finds them
 import readme_table
 
-PAGE = pathlib.Path(__file__).parents[1] / "docs" / "tested.md"
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "tested-files.md"
 FORMS = {"saved_model": "SavedModel", "model.h5": "H5", "model.keras": ".keras"}
 BACKENDS = "jax", "tensorflow"
 
@@ -79,10 +79,20 @@ def table(results):
     titles = [f"{release} {FORMS[form]}" for release, form in columns]
     yield "| class | " + " | ".join(titles) + " |"
     yield "|---" * (len(titles) + 1) + "|"
+    whole = []  # classes whose files are all good: one line for all
     for name in sorted({name for name, _ in counts}):
         cells = [counts.get((name, column)) for column in columns]
+        present = [cell for cell in cells if cell is not None]
+        if all(good == of for good, of in present):
+            whole.append(f"{name} ({sum(good for good, _ in present)})")
+            continue
         texts = ["" if cell is None else f"{cell[0]}/{cell[1]}" for cell in cells]
         yield f"| {name} | " + " | ".join(texts) + " |"
+    yield (
+        "\nAll files of these classes open and predict what was recorded (the number "
+        "of files):\n"
+    )
+    yield f"{', '.join(whole)}."
     yield "\nWhat does not open, or predicts something else, and why:\n"
     for why, found in sorted(reasons.items()):
         cases = ", ".join(sorted({case for _, case in found}))
@@ -91,7 +101,7 @@ def table(results):
 
 
 def main(outdir):
-    """Write the table between its marks in docs/tested.md."""
+    """Write the table between its marks in docs/tested-files.md."""
     lines = list(table(list(_results(outdir))))
     readme_table.write(PAGE, "python tools/layer_results.py", lines)
     print("\n".join(line for line in lines if "UNEXPLAINED" in line) or "all explained")

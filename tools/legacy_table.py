@@ -2,7 +2,7 @@
 
     python tools/legacy_table.py [CORPUS ...]
 
-The default CORPUS is that in tests/data/legacy. The table is in docs/tested.md.
+The default CORPUS is that in tests/data/legacy. The table is in docs/tested-files.md.
 """
 
 import json
@@ -16,7 +16,7 @@ import readme_table
 from all_backends import BACKENDS
 
 TESTS = Path(__file__).parents[1] / "tests"
-PAGE = TESTS.parent / "docs" / "tested.md"
+PAGE = TESTS.parent / "docs" / "tested-files.md"
 
 
 def check(path):

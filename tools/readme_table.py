@@ -1,4 +1,4 @@
-"""Replace a table between its marks in a README."""
+"""Replace a table between its marks in a page."""
 
 import datetime
 import os
@@ -6,7 +6,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks" / "README.md"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks" / "results.md"
 
 
 def write(readme, command, lines):
@@ -33,7 +33,7 @@ def machine():
 
 
 def report(command, head, rows, to_readme):
-    """Print rows of texts as a table, and write it to the benchmarks' README."""
+    """Print rows of texts as a table, and write it to benchmarks/results.md."""
     about = f"Measured on {datetime.date.today()} on {machine()}."
     lines = [about, "", *head]
     print(*lines, sep="\n")

@@ -16,7 +16,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).parents[1]
 TEXTS = (
     *("*.md", "LICENSE", "docs/**/*.md", "docs/site.css", "notebooks/*.ipynb"),
-    *("tests/README.md", "tests/data/README.md", "benchmarks/README.md"),
+    *(
+        "tests/README.md",
+        "tests/data/README.md",
+        "benchmarks/README.md",
+        "benchmarks/results.md",
+    ),
     *("benchmarks/*.png", "docs/*.png"),
 )
 

@@ -1,7 +1,7 @@
 """A model of every layer class of tf.keras 2.0, 2.4, 2.10 and 2.15 opens, or is known.
 
 The archives were made by write_layers.py and pack_layers.py; `layer_results.py` does
-the same with all that write_layers.py writes, for the table in docs/tested.md.
+the same with all that write_layers.py writes, for the table in docs/tested-files.md.
 """
 
 import pathlib
