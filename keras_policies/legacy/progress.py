@@ -48,8 +48,8 @@ def _is_terminal() -> bool:
 
 def _notebook() -> Any:
     """Return IPython's shell if it is the kernel of a notebook, else None."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython and ipython.get_ipython()
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = get_shell and get_shell()
     return shell if hasattr(shell, "kernel") else None
 
 
