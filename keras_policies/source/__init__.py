@@ -1,7 +1,8 @@
 """Source code of models: Python modules that need only Keras.
 
-`source` has the public function, and `checking` compares its result with the model.
-`graphs` writes functions: `calls` finds the calls of a Functional, `operations` and
-`objects` write ops and configs as code, `loops` and `functions` write equal blocks
-once, `variables` names the variables, and `layout` splits long lines.
+`source` has the public function. `graphs` builds functions as syntax trees (`tree`):
+`calls` finds the calls of a Functional, `operations` and `objects` write ops and live
+objects (`live`), `loops` and `functions` write equal blocks once, and `variables` names
+the variables. `layout` makes the text, `gate` decides whether it may run, and
+`checking` compares its model in another process (`plain`, `comparison`).
 """

@@ -63,9 +63,11 @@ class Graph:
 
 def is_told(op: Any, key: str, value: Any, masks: bool) -> bool:
     """Return whether the code of a call has to pass this keyword argument."""
+    if key == "training" and value is None:
+        return False
     parameters = inspect.signature(op.call).parameters
     is_mask = key == "mask" or key.removesuffix("_mask") in {*parameters} - {key}
-    if (is_mask and not masks) or (key == "training" and value is None):
+    if is_mask and not masks:
         return False
     default = parameters[key].default if key in parameters else inspect
     return not is_plainly(value, default)

@@ -1,18 +1,20 @@
-"""Runs the source code of a model, and compares the result with the model."""
+"""Compares a model with the one that its code builds, in a process of its own."""
 
 import concurrent.futures
 import dataclasses
+import functools
 import itertools
-import os
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import keras
 import numpy as np
 
 from keras_policies._common import files
+from keras_policies.source import comparison, plain
+from keras_policies.source.errors import SourceError
 from keras_policies.source.functions import common
 from keras_policies.source.graphs import Module
 from keras_policies.source.objects import Style, automatic
@@ -20,8 +22,7 @@ from keras_policies.source.objects import Style, automatic
 Result = TypeVar("Result")
 LENGTHS = 5, 64  # to try for axes of unknown length
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
-# Code that passes a mask, or that may create one for the next layer of a Sequential.
-MASKS = re.compile(r"\bmask=|mask_zero=True|Masking\(|Sequential\(")
+ENDED = "KP003"
 
 
 def apart(function: Callable[[], Result], config: Any = None) -> Result:
@@ -43,85 +44,101 @@ def apart(function: Callable[[], Result], config: Any = None) -> Result:
         return pool.submit(run).result()
 
 
-def next_style(
-    code: str, model: keras.Model, module: Module, folder: pathlib.Path
-) -> tuple[Style, bool]:
-    """Run a module; return its style if it builds an equal model, or the next to try.
+class Comparison:
+    """Compares a model with those that modules build; `folder` has their constants."""
 
-    Also return whether outputs were compared. `folder` has the module's constants; a
-    file of weights is written there. Raise ValueError if no style is left.
-    """
-    style, is_equal = module.style, None
+    def __init__(
+        self, model: keras.Model, folder: pathlib.Path, *, train: bool
+    ) -> None:
+        self._model, self._folder, self._train = model, folder, train
 
-    def build() -> keras.Model:
-        file = os.path.join(folder, "model.py")
-        namespace: dict[str, Any] = {"__name__": "model", "__file__": file}
-        exec(compile(code, "model.py", "exec"), namespace)
-        return namespace["build_model"]()
+    def next_style(self, code: str, module: Module) -> tuple[Style, bool]:
+        """Run a module; return its style if its model is equal, or the next to try.
 
-    try:
-        built = apart(build)
-        (old, names), (new, others) = (_described(x, style) for x in (model, built))
-    except Exception as error:  # such as two layers with one name
-        reason, wrong = f"{type(error).__name__}: {error}", module.names
-    else:
-        reason = _difference(old, new)
-        pairs = zip(names, others, strict=False)
-        wrong = [] if reason else [a for a, b in pairs if a != b]
-    named = style.named | ({kind for kind, _ in wrong} - module.operations)
-    if named > style.named:
-        return dataclasses.replace(style, named=named), False
-    if not reason and _weights(built) != _weights(model):
-        reason = "layers that several inner models share would have separate weights"
-    if not reason:
-        has_loaded = _loads(built, model, folder / "model.weights.h5")
-        is_equal = _has_equal_outputs(built, model) if has_loaded else False
-        if is_equal is not False:
-            return style, is_equal is True
-        reason = "its layers compute something other than their configs say"
-    if not style.explicit:
-        return dataclasses.replace(style, explicit=True), False
-    _check_names(module)
-    raise ValueError(
-        f"No source code builds a model equal to {model.name!r}: {reason}."
-    )
+        Also return whether outputs were compared. Raise SourceError if no style is
+        left, or if the process ends.
+        """
+        with plain.shared.lock:
+            try:
+                return self._next_style(code, module)
+            except plain.EndedError as error:
+                raise SourceError(
+                    f"The process that builds {self._model.name!r} from its source "
+                    f"code did not answer: {error}.",
+                    ENDED,
+                ) from error
 
-
-def _difference(old: list[Any], new: list[Any]) -> str:
-    """Return a text about the first difference of two descriptions, or ""."""
-    for pair in itertools.zip_longest(old, new):
-        if pair[0] != pair[1]:
-            texts = [str(each).replace("\0", "") for each in pair]
-            start = max(0, len(common(texts)) - 40)
-            wanted, found = (text[start : start + 100] for text in texts)
-            return f"{found!r}, expected {wanted!r}"
-    return ""
-
-
-def _check_names(module: Module) -> None:
-    """Raise if a layer has a name that Keras may give to an operation."""
-    names = {automatic(kind) for kind in module.operations}
-    for kind, name in module.names:
-        if kind not in module.operations and re.sub(r"_\d+$", "", name) in names:
-            raise ValueError(
-                f"Keras gives the name of the layer {name!r} ({kind}) to an operation, "
-                "and code cannot name operations. Give the layer another name."
+    def _next_style(self, code: str, module: Module) -> tuple[Style, bool]:
+        style, model = module.style, self._model
+        path = self._folder / "model.py"
+        with files.in_temporary_folder():
+            path.write_text(code, "utf-8")
+        mode = plain.WHOLE if module.imports else plain.PLAIN
+        ask = functools.partial(plain.shared.ask, mode)
+        answer = ask("build", str(path), self._train)
+        if isinstance(answer, str):  # an error, such as for two layers with one name
+            reason, wrong = answer, module.names
+        else:
+            lines, names, weights = answer
+            expected, own = self._described
+            reason = difference(expected, lines)
+            pairs = zip(own, names, strict=False)
+            wrong = [] if reason else [a for a, b in pairs if a != b]
+        named = style.named | ({kind for kind, _ in wrong} - module.operations)
+        if named > style.named:
+            return dataclasses.replace(style, named=named), False
+        if not reason and weights != comparison.weights(model):
+            reason = (
+                "layers that several inner models share would have separate weights"
             )
+        if not reason:
+            has_loaded = ask("load", self._weights) == comparison.digests(model)
+            is_equal = self._has_equal_outputs(ask) if has_loaded else False
+            if is_equal is not False:
+                return style, is_equal is True
+            reason = "its layers compute something other than their configs say"
+        if not style.explicit:
+            return dataclasses.replace(style, explicit=True), False
+        check_names(module)
+        raise SourceError(
+            f"No source code builds a model equal to {model.name!r}: {reason}."
+        )
 
+    @functools.cached_property
+    def _described(self) -> tuple[list[str], list[tuple[str, str]]]:
+        return comparison.described(self._model, train=self._train)
 
-def _described(model: keras.Model, style: Style) -> tuple[list[Any], list[Any]]:
-    """Return what must be equal for equal models, and the names of the layers."""
-    module = Module(dataclasses.replace(style, explicit=True, full=True))
-    text = "\n".join(module.text(model))
-    if not MASKS.search(text):  # set by Bidirectional, and unused without masks
-        text = re.sub(r", zero_output_for_mask=\w+", "", text)
-    constants = (np.array(value).tobytes() for value in module.constants.values())
-    return [*text.split("\n"), *constants], module.names
+    @functools.cached_property
+    def _weights(self) -> str:
+        """The file with the weights of the model."""
+        file = self._folder / "model.weights.h5"
+        with files.in_temporary_folder():
+            save_weights(self._model, file)
+        return str(file)
 
+    @functools.cached_property
+    def _example(self) -> tuple[Sequence[Any], Sequence[Any]] | None:
+        """Random inputs and their outputs, or None if the model cannot be called."""
+        for length in LENGTHS:
+            arrays = [_example(x, length) for x in self._model.inputs]
+            try:
+                return arrays, comparison.outputs(self._model, arrays)
+            except Exception:  # such as for a text, or an axis that is too short
+                continue
+        return None
 
-def _weights(model: keras.Model) -> list[Any]:
-    frozen = {id(weight) for weight in model.non_trainable_weights}
-    return [(tuple(w.shape), w.dtype, id(w) in frozen) for w in model.weights]
+    def _has_equal_outputs(self, ask: Callable[..., Any]) -> bool | None:
+        """Compare outputs on random inputs; return None if there are none."""
+        if self._example is None:
+            return None
+        arrays, expected = self._example
+        found = ask("call", arrays)
+        if isinstance(found, str) or [*map(np.shape, found)] != [
+            *map(np.shape, expected)
+        ]:
+            return False  # only the new model refuses these inputs
+        pairs = zip(expected, found, strict=True)
+        return all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
 
 
 def save_weights(model: keras.Model, file: pathlib.Path) -> None:
@@ -131,35 +148,26 @@ def save_weights(model: keras.Model, file: pathlib.Path) -> None:
     model.save_weights(file, overwrite=True)
 
 
-def _loads(built: keras.Model, model: keras.Model, file: pathlib.Path) -> bool:
-    """Return whether loading the weights of `model` into `built` makes them equal."""
-    with files.in_temporary_folder():
-        save_weights(model, file)
-    built.load_weights(file)
-    old, new = (
-        [keras.ops.convert_to_numpy(w.value).tobytes() for w in each.weights]
-        for each in (model, built)
-    )
-    return old == new
+def difference(old: list[str], new: list[str]) -> str:
+    """Return a text about the first difference of two descriptions, or ""."""
+    for pair in itertools.zip_longest(old, new):
+        if pair[0] != pair[1]:
+            texts = [*map(str, pair)]
+            start = max(0, len(common(texts)) - 40)
+            wanted, found = (text[start : start + 100] for text in texts)
+            return f"{found!r}, expected {wanted!r}"
+    return ""
 
 
-def _has_equal_outputs(built: keras.Model, model: keras.Model) -> bool | None:
-    """Compare outputs on random inputs; return None if `model` cannot be called."""
-    for length in LENGTHS:
-        try:
-            arrays = [_example(x, length) for x in model.inputs]
-            is_one = isinstance(model, keras.Sequential)
-            structure = None if is_one else model.input
-            nest = keras.tree.pack_sequence_as(structure, arrays)
-            expected = _outputs(model, model, nest)
-        except Exception:  # such as for a text, or an axis that is too short
-            continue
-        try:
-            pairs = zip(expected, _outputs(built, model, nest), strict=True)
-            return all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
-        except Exception:  # only `built` refuses these inputs, or its shapes differ
-            return False
-    return None
+def check_names(module: Module) -> None:
+    """Raise if a layer has a name that Keras may give to an operation."""
+    names = {automatic(kind) for kind in module.operations}
+    for kind, name in module.names:
+        if kind not in module.operations and re.sub(r"_\d+$", "", name[-80:]) in names:
+            raise SourceError(
+                f"Keras gives the name of the layer {name!r} ({kind}) to an operation, "
+                "and code cannot name operations. Give the layer another name."
+            )
 
 
 def _example(x: keras.KerasTensor, length: int) -> Any:
@@ -168,24 +176,6 @@ def _example(x: keras.KerasTensor, length: int) -> Any:
     shape = [length if n is None else n for n in sizes]
     numbers = np.random.default_rng(0).normal(size=shape)
     if x.dtype == "string":
-        return keras.ops.convert_to_tensor(np.where(numbers > 0, "some text", "1"))
-    return keras.ops.cast(numbers if "float" in x.dtype else numbers > 0, x.dtype)
-
-
-class _Start(keras.StatelessScope):  # type: ignore[misc]
-    """Gives variables other values; others, such as states of RNNs, are 0."""
-
-    def get_current_value(self, variable: Any) -> Any:
-        value = super().get_current_value(variable)
-        return keras.ops.zeros(variable.shape) if value is None else value
-
-
-def _outputs(model: keras.Model, other: keras.Model, nest: Any) -> list[Any]:
-    """Return a model's outputs with the variables of another; change neither."""
-    variables = (
-        x.trainable_variables + x.non_trainable_variables for x in (model, other)
-    )
-    with _Start([*zip(*variables, strict=True)]):
-        outputs = keras.tree.flatten(model(nest, training=False))
-        floats = [keras.ops.cast(x, "float32") for x in outputs]
-    return [*map(keras.ops.convert_to_numpy, floats)]
+        return np.where(numbers > 0, "some text", "1")
+    values = numbers if "float" in x.dtype else numbers > 0
+    return keras.ops.convert_to_numpy(keras.ops.cast(values, x.dtype))

@@ -1,76 +1,128 @@
 """Writes equal blocks of statements, wherever they are, as calls of one function."""
 
+import ast
+import heapq
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, takewhile
+from itertools import takewhile
+from typing import Any
 
-from keras_policies.source.layout import call
-from keras_policies.source.loops import MARK, NAME, reads, targets, uses, wiring
+from keras_policies.source.loops import Budget, reads, wiring
+from keras_policies.source.tree import (
+    Field,
+    Label,
+    Node,
+    Statement,
+    Variable,
+    assigned,
+    call,
+    joined,
+    sequence,
+)
 
-WORD = re.compile(r"(\{[^}]*\}|[\W_])")  # what separates the words of a name
+WORD = re.compile(r"([\W_])")  # what separates the words of a name
 SAVED = 3  # a function must save at least so many lines
 HEAD = 3  # lines of a function besides its statements
+Write = Callable[[Sequence[Statement], Sequence[str]], str]
 
 
 def shared(
-    lines: Sequence[str], first: int, write: Callable[[Sequence[str], str], str]
-) -> list[str]:
+    statements: Sequence[Statement], first: int, write: Write, budget: Budget
+) -> list[Statement]:
     """Return statements, with functions for blocks that differ in one word of names.
 
-    Blocks begin at line `first` or later. `write` gets the statements of a function,
-    after one that assigns its tensors, and `name` if that is a parameter. It returns
-    the name of the function.
+    Blocks begin at statement `first` or later. `write` gets the statements of a
+    function, after one with its arguments, and `["name"]` if that is a parameter. It
+    returns the name of the function.
     """
-    for _, period, starts in sorted(_repeats(lines, first), reverse=True):
-        if new := _with_function(lines, period, starts, write):
-            return shared(new, first, write)
-    return [*lines]
+    _, last = assigned(statements)
+    queue = [*_repeats(statements, first, budget)]
+    heapq.heapify(queue)
+    while queue and budget.left > 0:
+        _, minus, starts = heapq.heappop(queue)
+        length = -minus
+        budget.left -= len(starts) * length
+        equal = defaultdict[object, list[int]](list)
+        for at in starts:
+            form = tuple(_results(statements, at, at + length, last))
+            if not equal[form] or equal[form][-1] + length <= at:
+                equal[form].append(at)
+        if [*equal.values()] != [starts]:
+            queue_again = (_candidate(length, kept) for kept in equal.values())
+            for each in filter(None, queue_again):
+                heapq.heappush(queue, each)
+        elif new := _with_function(statements, length, starts, last, write):
+            return shared(new, first, write, budget)
+    return [*statements]
+
+
+def _candidate(length: int, starts: list[int]) -> tuple[int, int, list[int]] | None:
+    """Return `(-lines that a function saves, -length, starts)`, or None if too few."""
+    saved = len(starts) * (length - 1) - length - HEAD
+    return (-saved, -length, starts) if saved >= SAVED else None
 
 
 def _repeats(
-    lines: Sequence[str], first: int
-) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Yield `(lines saved, length, starts)` of blocks that are equal but for names."""
-    skeletons = [NAME.sub(r"\1", MARK.sub("\0", line)) for line in lines]
-    ends = {at for at, line in enumerate([*lines, "end"]) if line[0] != " "}
-    starts: Sequence[int] = [at for at in sorted(ends) if at >= first]
-    for period in range(2, len(lines) // 2 + 1):
+    statements: Sequence[Statement], first: int, budget: Budget
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield `(-lines saved, -length, starts)` of blocks that are equal but for names.
+
+    Blocks of one statement more are compared by the class of the shorter block and the
+    new statement, whose variables are numbered from the start of the block.
+    """
+    places, _ = assigned(statements)
+    ids = dict[object, int]()
+    skeletons = (each.skeleton(lambda label: Label) for each in statements)
+    kinds = [ids.setdefault(each, len(ids)) for each in skeletons]
+    links = [
+        [(at - places[n][0], places[n][1]) for n in each.uses]
+        for at, each in enumerate(statements)
+    ]
+    ends = {at for at, each in enumerate(statements) if not each.inside}
+    ends.add(len(statements))
+    classes: dict[int, int] = dict.fromkeys(sorted(x for x in ends if x >= first), 0)
+    for length in range(1, len(statements) // 2 + 1):
         groups = defaultdict[object, list[int]](list)
-        for at in starts:
-            groups[tuple(skeletons[at : at + period])].append(at)
-        starts = [at for group in groups.values() if len(group) > 1 for at in group]
-        equal = defaultdict[object, list[int]](list)
-        for at in sorted({*starts} & {end - period for end in ends}):
-            end = at + period
-            form = *skeletons[at:end], *wiring(lines[at:end]), *_results(lines, at, end)
-            if not equal[form] or equal[form][-1] + period <= at:
-                equal[form].append(at)
-        for kept in equal.values():
-            saved = len(kept) * (period - 1) - period - HEAD
-            if saved >= SAVED:
-                yield saved, period, kept
+        budget.left -= len(classes)
+        if budget.left < 0 or not classes:
+            return
+        for at, shorter in classes.items():
+            new = at + length - 1
+            if new < len(statements):
+                wires = (link if link[0] < length else None for link in links[new])
+                groups[shorter, kinds[new], tuple(wires)].append(at)
+        equal = [starts for starts in groups.values() if len(starts) > 1]
+        classes = {at: n for n, starts in enumerate(equal) for at in starts}
+        for starts in equal:
+            whole = [at for at in starts if at + length in ends]
+            if candidate := _candidate(length, whole):
+                yield candidate
 
 
-def _own(block: Sequence[str]) -> list[int]:
+def _own(block: Sequence[Statement]) -> list[int]:
     """Return the variables that a block assigns."""
-    return [*dict.fromkeys(chain(*map(targets, block)))]
+    return [*dict.fromkeys(n for each in block for n in each.made)]
 
 
-def _results(lines: Sequence[str], start: int, end: int) -> list[int]:
-    """Return the places of those variables of a block that later statements read."""
-    later = {*chain(*map(uses, lines[end:]))}
-    return [at for at, n in enumerate(_own(lines[start:end])) if n in later]
+def _results(
+    statements: Sequence[Statement], start: int, end: int, last: dict[int, int]
+) -> Iterator[int]:
+    """Yield the places of those variables of a block that later statements read."""
+    for place, n in enumerate(_own(statements[start:end])):
+        if last.get(n, 0) >= end:
+            yield place
 
 
 def _with_function(
-    lines: Sequence[str],
-    period: int,
+    statements: Sequence[Statement],
+    length: int,
     starts: Sequence[int],
-    write: Callable[[Sequence[str], str], str],
-) -> list[str] | None:
+    last: dict[int, int],
+    write: Write,
+) -> list[Statement] | None:
     """Return statements that call a function, or None if blocks cannot share one."""
-    blocks = [lines[at : at + period] for at in starts]
+    blocks = [statements[at : at + length] for at in starts]
     places = zip(wiring(blocks[0]), reads(blocks), strict=True)
     given = [*dict.fromkeys(values for place, values in places if place is None)]
     arguments = [[values[b] for values in given] for b in range(len(blocks))]
@@ -79,54 +131,68 @@ def _with_function(
     body, words = _renamed(blocks)
     if is_cut or not words or len({*arguments[0]}) < len(given):
         return None  # it cuts a loop from its start, or has two parameters in one
-    places_out = _results(lines, starts[0], starts[0] + period)
-    results = [_marked([each[at] for at in places_out]) for each in own]
-    is_named = len({*words}) > 1
-    head = f"{_marked(arguments[0])} = arguments"
-    function = write([head, *body, f"return {results[0]}"], "name" * is_named)
-    found = [*lines]
+    places_out = [*_results(statements, starts[0], starts[0] + length, last)]
+    results = [[each[at] for at in places_out] for each in own]
+    parameters = ["name"] if len({*words}) > 1 else []
+    head = Statement(_read([]), tuple(arguments[0]), "arguments")
+    end = Statement(_read(results[0]), kind="return")
+    function = write([head, *body, end], parameters)
+    found = [*statements]
     calls = zip(starts, results, arguments, words, strict=True)
     for at, made, values, word in [*calls][::-1]:
-        args = [*(_marked([n]) for n in values), *[f'"{word}"'] * is_named]
-        found[at : at + period] = [f"{made} = {call(function, args)}"]
+        args = [*map(Variable, values), *[ast.Constant(word) for _ in parameters]]
+        found[at : at + length] = [Statement(call(function, args), tuple(made))]
     return found
 
 
-def _marked(variables: Sequence[int]) -> str:
-    return ", ".join(f"\0{n}\0" for n in variables)
+def _read(variables: Sequence[int]) -> Node:
+    """Return the node that reads variables: one, or a tuple."""
+    if len(variables) == 1:
+        return Variable(variables[0])
+    return sequence(map(Variable, variables), is_tuple=True)
 
 
-def common(parts: Iterable[Sequence[str]]) -> list[str]:
+def common(parts: Iterable[Sequence[Any]]) -> list[Any]:
     """Return what all lists begin with."""
     equal = takewhile(lambda each: len({*each}) == 1, zip(*parts, strict=False))
     return [first for first, *_ in equal]
 
 
-def _renamed(blocks: Sequence[Sequence[str]]) -> tuple[list[str], Sequence[str]]:
-    """Return the first block with `{name}` in names, and the word of each block.
+def _renamed(
+    blocks: Sequence[Sequence[Statement]],
+) -> tuple[list[Statement], Sequence[str]]:
+    """Return the first block with the field `name` in names, and each block's word.
 
     There are no words if the names differ in more than one.
     """
-    names = (chain(*map(NAME.findall, block)) for block in blocks)
+    names = [[label for each in block for label in each.labels] for block in blocks]
     words = none = ("",) * len(blocks)
-    texts = list[str]()
+    labels = list[Label]()
     for versions in zip(*names, strict=True):
-        parts = [WORD.split(text) for _, text in versions]
+        parts = [_words(label) for label in versions]
         head = common(parts)
         ends = [part[len(head) :][::-1] for part in parts]
         tail = common(ends)
-        found = tuple("".join(end[len(tail) :][::-1]) for end in ends)
-        text, all_words = versions[0][1], "".join(found)
-        is_plain = text[0] != "f"
-        if any(found):
-            is_code = '"' in all_words or (not is_plain and "{" in all_words)
-            if is_code or words not in (none, found):
+        middles = [end[len(tail) :][::-1] for end in ends]
+        label = versions[0]
+        if any(middles):
+            if not all(isinstance(x, str) for middle in middles for x in middle):
                 return [], []
-            words, outer = found, ["".join(head), "".join(tail[::-1])]
-            if is_plain:
-                outer = [x.replace("{", "{{").replace("}", "}}") for x in outer]
-            text = "f" * is_plain + "{name}".join(outer)
-        texts.append(text.replace('f"{name}"', "name"))
-    new = iter(texts)
-    body = [NAME.sub(lambda name: name[1] + next(new), line) for line in blocks[0]]
+            found = tuple("".join(map(str, middle)) for middle in middles)
+            if words not in (none, found):
+                return [], []
+            words, label = found, joined([*head, ("name", 0), *tail[::-1]])
+        labels.append(label)
+    new = iter(labels)
+    body = [each.rewritten(each.uses, new) for each in blocks[0]]
     return body, words
+
+
+def _words(label: Label) -> list[str | Field]:
+    """Split a name into words, what separates them, and fields."""
+    return [
+        word
+        for part in label.parts
+        for word in (WORD.split(part) if isinstance(part, str) else [part])
+        if word != ""
+    ]

@@ -1,5 +1,6 @@
 """Writes models as functions that build them."""
 
+import ast
 import collections
 import contextlib
 import dataclasses
@@ -9,35 +10,53 @@ from typing import Any
 
 import keras
 
-from keras_policies.source import operations
+from keras_policies.source import live, operations
 from keras_policies.source.calls import Graph, tensors
+from keras_policies.source.errors import CannotWriteError, SourceError
 from keras_policies.source.functions import shared
-from keras_policies.source.layout import call, literal, sequence
-from keras_policies.source.loops import folded
-from keras_policies.source.objects import (
-    CannotWriteError,
-    Objects,
-    Style,
-    config_of,
-    is_model,
-    unique,
+from keras_policies.source.loops import Budget, folded
+from keras_policies.source.objects import Names, Objects, Style
+from keras_policies.source.tree import (
+    Function,
+    Label,
+    Node,
+    OwnName,
+    Statement,
+    Variable,
+    call,
+    dotted,
+    label_node,
+    leaves,
+    literal,
+    replaced,
+    sequence,
+    shape,
 )
-from keras_policies.source.variables import identifier, named
+from keras_policies.source.variables import identifier, names_of
 
 INPUT = {"dtype": "float32", "sparse": False, "ragged": False, "optional": False}
-NAMES = {"Sequential": "keras.Sequential", "Functional": "keras.Model"}
+KINDS = {"Sequential": "keras.Sequential", "Functional": "keras.Model"}
+NO = literal(value=False)
 UNPACKED = 4  # outputs of a call that get variables; more are items of one variable
 
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """The statements before and after the one that creates the model."""
+    """The statements of a function, and what its variables are."""
 
-    args: Sequence[str] = ()  # of the model
-    before: Sequence[str] = ()
-    after: Sequence[str] = ()
+    statements: Sequence[Statement]
     ops: Sequence[Any] = ()  # for each variable, the op that returns it
     inputs: int = 0
+    args: Sequence[Node] = ()  # of the model
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """A function in the module, without its name."""
+
+    parameters: Sequence[str]
+    body: Sequence[ast.stmt]
+    names: set[str] = dataclasses.field(default_factory=set)  # of models it builds
 
 
 class Module(Objects):
@@ -45,144 +64,187 @@ class Module(Objects):
 
     def __init__(self, style: Style) -> None:
         super().__init__(style)
-        # Parameters and lines -> the function, and the names if inner models share it.
-        self.functions = dict[tuple[str, ...], tuple[str, set[str]]]()
+        self.functions = dict[str, Definition]()
+        self._known = dict[object, str]()  # shape of a function -> its name
+        self._names = Names(["build_model"])  # of functions
         self.operations = set[str]()  # the classes of operations that are called
-        self.is_frozen = False  # whether an outer model freezes its layers
+        self._frozen = False  # whether an outer model freezes its layers
 
-    def text(self, model: keras.Model, *, compile: bool = False) -> Iterator[str]:
-        """Yield the lines of all functions; `build_model` is the last one."""
-        built = ("", *self._lines(model, compile=compile))
-        functions = self.functions | {built: ("build_model", set())}
-        for (given, *lines), (function, names) in functions.items():
-            yield from ("", "", f"def {function}({given * (len(names) != 1)}):")
-            for line in lines:
-                if len(names) == 1:
-                    line = line.replace("name=name", f"name={min(names)}")
-                for each, others in self.functions.values():
-                    if len(others) == 1:
-                        line = line.replace(f"{each}({min(others)})", f"{each}()")
-                yield f"    {line}"
+    def tree(self, model: keras.Model, *, compile: bool = False) -> list[ast.stmt]:
+        """Return all functions; `build_model` is the last one."""
+        body = self._body(model, literal(model.name), compile=compile)
+        last = "build_model", Definition([], body)
+        found = list[ast.stmt]()
+        for name, each in (*self.functions.items(), last):
+            is_fixed = len(each.names) == 1
+            own = literal(min(each.names)) if is_fixed else dotted("name")
+            parameters = [ast.arg(x) for x in each.parameters if not is_fixed]
+            arguments = ast.arguments([], parameters, None, [], [], None, [])
+            statements = self._finished(each.body, own)
+            found.append(ast.FunctionDef(name, arguments, statements, []))
+        return found
 
-    def model(self, model: keras.Model) -> str:
-        name = literal(model.name)
-        lines = tuple(self._lines(model))
-        own = tuple(line.replace(f"name={name}", "name=name") for line in lines)
-        args = [name] * (own != lines)
-        head = "name" * len(args)
-        function, names = self._function(f"build_{self._place(model)}", (head, *own))
-        names.update(args)
-        return call(function, args)
+    def _finished(self, node: Any, own: Node) -> Any:
+        """Return a tree with the names of layers, models and their functions."""
 
-    def _function(self, name: str, lines: tuple[str, ...]) -> tuple[str, set[str]]:
-        """Return the function with these parameters and lines, which may be new."""
-        taken = {"build_model", *(function for function, _ in self.functions.values())}
-        return self.functions.setdefault(lines, (unique(name, taken), set()))
+        def new(each: Node) -> Node | None:
+            if isinstance(each, OwnName):
+                return own
+            if isinstance(each, Label):
+                return label_node(each)
+            if isinstance(each, ast.Call) and isinstance(each.func, Function):
+                is_fixed = len(self.functions[each.func.name].names) == 1
+                args = [] if is_fixed else self._finished(each.args, own)
+                return call(each.func.name, args)
+            return None
 
-    def _lines(self, model: keras.Model, *, compile: bool = False) -> list[str]:
-        """Return the lines of the function that builds a model."""
-        value, outer = config_of(model), self.is_frozen
+        return replaced(node, new)
+
+    def model(self, model: keras.Model) -> Node:
+        body = self._body(model, OwnName())
+        is_named = OwnName() in leaves([*body])
+        parameters = ["name"] * is_named
+        function = self._function(f"build_{self._place(model)}", parameters, body)
+        self.functions[function].names.update([model.name] * is_named)
+        return call(Function(function), [Label((model.name,))] * is_named)
+
+    def _function(
+        self, name: str, parameters: Sequence[str], body: Sequence[ast.stmt]
+    ) -> str:
+        """Return the function with these parameters and statements; it may be new."""
+        key = *parameters, shape([*body])
+        if key not in self._known:
+            self._known[key] = self._names.new(name)
+            self.functions[self._known[key]] = Definition(parameters, body)
+        return self._known[key]
+
+    def _body(
+        self, model: keras.Model, own: Node, *, compile: bool = False
+    ) -> list[ast.stmt]:
+        """Return the statements of the function that builds a model."""
+        outer = self._frozen
         freezes = not (outer or model.trainable or self.style.explicit)
-        self.is_frozen = outer or freezes
+        self._frozen = outer or freezes
         is_graph = hasattr(model, "operations")
-        body = self._graph(model) if is_graph else self._sequential(model, value)
-        self.is_frozen = outer
-        kind = value["class_name"]
-        name = NAMES.get(kind) or self.resolved(value, kind)[1]
+        body = self._graph(model) if is_graph else self._sequential(model)
+        self._frozen = outer
+        kind = type(model).__name__
+        is_own = f"{type(model).__module__}.".startswith("keras.")
+        name = KINDS.get(kind) if is_own else None
         is_flag = self.style.explicit and not model.trainable
-        flag = {"trainable": "False"} if is_flag else {}
-        made = call(name, body.args, flag | self.name(kind, model.name))
-        after = [*body.after, *["model.trainable = False"] * freezes]
-        after += [self._compile(model)] if compile else []
-        ending = [f"model = {made}", *after, "return model"]
-        lines = [*body.before, *(ending if after else [f"return {made}"])]
+        flag = {"trainable": NO} if is_flag else {}
+        named = dict.fromkeys(self.name(kind, model.name), own)
+        made = call(name or self.named(type(model)), body.args, flag | named)
+        after = [Statement(NO, kind="frozen")] * freezes
+        after += [Statement(self._compile(model), kind="")] if compile else []
+        if not is_graph and not body.args:
+            statements, after = [], [*body.statements, *after]
+        else:
+            statements = [*body.statements]
+        ending = [Statement(made, kind="model"), *after]
+        ending.append(Statement(dotted("model"), kind="return"))
+        statements += ending if after else [Statement(made, kind="return")]
         if self.style.full:
-            return lines
+            names: Mapping[int, str] = {n: f"v{n}" for n in range(len(body.ops))}
+            return made_nodes(statements, names)
+        budget = Budget.of(statements)
 
-        def write(statements: Sequence[str], given: str) -> str:
-            head, *others = named(statements, body.ops, 1, is_shared=True)
-            result = others[-1].replace("return ", "")
-            if others[-2].startswith(f"{result} = "):
-                others[-2:] = [others[-2].replace(f"{result} =", "return", 1)]
-            parameters = ", ".join(filter(None, [head.partition(" = ")[0], given]))
-            return self._function("apply_block", (parameters, *others))[0]
+        def write(block: Sequence[Statement], given: Sequence[str]) -> str:
+            *before, value, end = block
+            is_plain = value.kind == "=" and not value.inside
+            if is_plain and value.targets == tuple(end.uses):
+                block = [*before, dataclasses.replace(value, targets=(), kind="return")]
+            names = names_of(block, body.ops, 1, self._taken, is_shared=True)
+            head, *others = block
+            parameters = [*(names[n] for n in head.made), *given]
+            return self._function("apply_block", parameters, made_nodes(others, names))
 
-        lines = shared(folded(lines), body.inputs or len(lines), write)
-        return named(lines, body.ops, body.inputs)
+        first = body.inputs or len(statements)
+        statements = shared(folded(statements, budget), first, write, budget)
+        names = names_of(statements, body.ops, body.inputs, self._taken)
+        return made_nodes(statements, names)
 
-    def _sequential(self, model: keras.Model, value: Any) -> Body:
-        layers = value["config"]["layers"]
-        has_input = layers[0]["class_name"] == "InputLayer"
-        made = [self._input(layers[0]["config"])] if has_input else []
+    @property
+    def _taken(self) -> list[str]:
+        return [*self.imports.values(), *self.functions]
+
+    def _sequential(self, model: keras.Model) -> Body:
+        value = live.config_of(model)["layers"]
+        has_input = value[0]["class_name"] == "InputLayer"
+        made = [self._input(value[0]["config"])] if has_input else []
         made += map(self._made, model.layers)
-        adds = [f"model.add({each})" for each in made]
-        if folded(adds) != adds:
-            return Body(after=adds)
-        return Body([sequence(made)])
+        adds = [Statement(call("model.add", [each]), kind="") for each in made]
+        loops = folded(adds, Budget.of(adds))
+        if len(loops) < len(adds) and not self.style.full:
+            return Body(loops)
+        return Body([], args=[sequence(made)])
 
     def _graph(self, model: keras.Model) -> Body:
-        graph, ops, lines = Graph(model, masks=self.style.explicit), [], list[str]()
-        code = dict[int, str]()  # id of a tensor -> the code that reads it
-        variables = dict[Any, str]()  # layer that is called more than once -> variable
+        graph, ops = Graph(model, masks=self.style.explicit), list[Any]()
+        statements = list[Statement]()
+        outer, self.tensors = self.tensors, {}
+        variables = dict[Any, Node]()  # layer that is called more than once -> variable
         times = collections.Counter(each.op for each in graph.calls)
         ends = [graph.inputs, graph.outputs]
         taken = [ends, *((each.args, each.kwargs) for each in graph.calls)]
         read = {id(x) for x in tensors(taken)}
 
-        def variable(op: Any) -> str:
+        def variable(op: Any) -> Variable:
             ops.append(op)
-            return f"\0{len(ops) - 1}\0"
+            return Variable(len(ops) - 1)
 
-        def write(value: Any) -> str:
-            value = keras.tree.map_structure(
-                lambda x: code[id(x)] if isinstance(x, keras.KerasTensor) else x, value
-            )
-            return self.value(keras.saving.serialize_keras_object(value))
+        def assign(value: Node, *targets: Variable | None) -> None:
+            numbers = (None if x is None else x.number for x in targets)
+            statements.append(Statement(value, tuple(numbers)))
 
         for x, layer in zip(tensors(graph.inputs), graph.layers, strict=True):
-            code[id(x)] = variable(layer)
-            lines.append(f"{code[id(x)]} = {self._input(config_of(layer)['config'])}")
+            self.tensors[id(x)] = variable(layer)
+            assign(self._input(live.config_of(layer)), self.tensors[id(x)])
         for each in graph.calls:
             op = each.op
-            paths = {  # such as `["a"][0]` -> a result
-                "".join(f"[{literal(key)}]" for key in path): x
-                for path, x in keras.tree.flatten_with_path(each.outputs)
-            }
-            if times[op] > 1 and op not in variables and isinstance(op, keras.Layer):
-                made, variables[op] = self._made(op), variable(op)
-                lines.append(f"{variables[op]} = {made}")
             if isinstance(op, keras.Layer):
-                args = map(write, each.args)
-                kwargs = {key: write(value) for key, value in each.kwargs.items()}
-                called = call(variables.get(op) or self._made(op), args, kwargs)
+                if times[op] > 1 and op not in variables:
+                    made, variables[op] = self._made(op), variable(op)
+                    assign(made, variables[op])
+                function = variables.get(op) or self._made(op)
+                with self._at(op):
+                    args = [*map(self.value, each.args)]
+                    kwargs = {key: self.value(x) for key, x in each.kwargs.items()}
+                called = call(function, args, kwargs)
             else:
                 self.operations.add(type(op).__name__)
                 with self._at(op):
-                    called = operations.op_call(op, each.args, each.kwargs, write)
-            is_flat = [*paths] == [f"[{n}]" for n in range(len(paths))]
+                    called = operations.op_call(op, each.args, each.kwargs, self.value)
+            paths = keras.tree.flatten_with_path(each.outputs)
+            results = [x for _, x in paths]
+            is_flat = [path for path, _ in paths] == [(n,) for n in range(len(paths))]
             if is_flat and 1 < len(paths) <= UNPACKED:
-                code |= {id(x): variable(op) for x in paths.values() if id(x) in read}
-                target = ", ".join(code.get(id(x), "_") for x in paths.values())
+                targets = [variable(op) if id(x) in read else None for x in results]
+                found = zip(results, targets, strict=True)
+                self.tensors |= {id(x): each for x, each in found if each}
+                assign(called, *targets)
             else:
                 target = variable(op)
-                code |= {id(x): target + path for path, x in paths.items()}
-            lines.append(f"{target} = {called}")
+                self.tensors |= {id(x): item(target, path) for path, x in paths}
+                assign(called, target)
+        args = [*map(self.value, ends)]
+        self.tensors = outer
         if self.style.full:  # weights are saved in the order of layers
             order = list(dict.fromkeys([*graph.layers, *(x.op for x in graph.calls)]))
-            lines.append(f"# {[order.index(layer) for layer in model.layers]}")
-        return Body(
-            [*map(write, ends)], before=lines, ops=ops, inputs=len(graph.layers)
-        )
+            places = {layer: at for at, layer in enumerate(order)}
+            numbers = [literal(places[layer]) for layer in model.layers]
+            statements.append(Statement(sequence(numbers), kind=""))
+        return Body(statements, ops, len(graph.layers), args)
 
-    def _made(self, op: Any) -> str:
+    def _made(self, op: Any) -> Node:
         """Return the code that creates a layer."""
-        value = config_of(op)
-        if is_model(value):
+        config = live.config_of(op)
+        if live.is_model(op, config):
             return self.model(op)
-        if self.is_frozen and not op.trainable:
-            value["config"].pop("trainable", None)
+        if self._frozen and not op.trainable:
+            config.pop("trainable", None)
         with self._at(op):
-            return self.instance(value)
+            return self.instance(op, config)
 
     @contextlib.contextmanager
     def _at(self, op: Any) -> Iterator[None]:
@@ -192,28 +254,29 @@ class Module(Objects):
             yield
         except CannotWriteError as error:
             place = f"{op.name!r} ({type(op).__name__})"
-            raise ValueError(
+            raise SourceError(
                 f"This model cannot be written as source code: {place}: {error}."
             ) from error
 
     def _place(self, op: Any) -> str:
         return "part" if self.style.full else identifier(op.name)
 
-    def _input(self, config: Mapping[str, Any]) -> str:
+    def _input(self, config: Mapping[str, Any]) -> Node:
         """Return the call of `keras.Input`."""
         shape = tuple(config["batch_shape"])
         has_batch = shape[:1] != (None,)
         kwargs = {"batch_shape": self.value(shape)} if has_batch else {}
         for key, default in INPUT.items():
-            is_default = default == keras.config.floatx() or key != "dtype"
-            if config.get(key, default) != default or not is_default:
+            usual = keras.config.floatx() if key == "dtype" else default
+            is_usual = config.get(key, default) == default == usual
+            if not is_usual or (self.style.full and key in config):
                 kwargs[key] = self.value(config[key])
         args = [] if has_batch else [self.value(shape[1:])]
         return call(
             "keras.Input", args, kwargs | self.name("InputLayer", config["name"])
         )
 
-    def _compile(self, model: keras.Model) -> str:
+    def _compile(self, model: keras.Model) -> Node:
         """Return the call of `compile`."""
         config: Any = model.get_compile_config()
         if not config:
@@ -223,8 +286,56 @@ class Module(Objects):
         # `jit_compile` is what Keras chose for this backend.
         defaults = inspect.signature(keras.Model.compile).parameters
         given = {
-            key: self.value(value)
+            key: self.value(live.thawed(value, model, key))
             for key, value in config.items()
             if key != "jit_compile" and value != defaults[key].default
         }
         return call("model.compile", [], given)
+
+
+def item(variable: Variable, path: Sequence[Any]) -> Node:
+    """Return the node of a variable, or of an item of it, such as `y["a"][0]`."""
+    node: Node = variable
+    for key in path:
+        node = ast.Subscript(node, literal(key), ast.Load())
+    return node
+
+
+def made_nodes(
+    statements: Sequence[Statement], names: Mapping[int, str]
+) -> list[ast.stmt]:
+    """Return statements with named variables as nodes of `ast`."""
+
+    def new(each: Node) -> Node | None:
+        return dotted(names[each.number]) if isinstance(each, Variable) else None
+
+    found, body = list[ast.stmt](), list[ast.stmt]()
+    for each in statements:
+        value = replaced(each.value, new)
+        targets = [dotted("_" if n is None else names[n]) for n in each.targets]
+        node = _node(each, value, targets)
+        is_same = len(targets) == 1 and shape(targets[0]) == shape(value)
+        (body if each.inside else found).extend([node] * (not is_same))
+        if isinstance(node, ast.For):
+            body = node.body
+    return found
+
+
+def _node(statement: Statement, value: Node, targets: Sequence[Node]) -> ast.stmt:
+    match statement.kind:
+        case "=":
+            target = targets[0] if len(targets) == 1 else _tuple(targets)
+            return ast.Assign([target], value)
+        case "model":
+            return ast.Assign([dotted("model")], value)
+        case "frozen":
+            return ast.Assign([dotted("model.trainable")], value)
+        case "for":
+            return ast.For(dotted(statement.index), value, [], [])
+        case "return":
+            return ast.Return(value)
+    return ast.Expr(value)
+
+
+def _tuple(items: Sequence[Node]) -> Node:
+    return ast.Tuple([*items], ast.Store())

@@ -1,102 +1,259 @@
 """Writes equal blocks of statements as loops.
 
-Until variables get names, each is a mark: a number between two NULs.
+Blocks are found by hashes of statements, and those of 2, 4, 8, … statements: a block
+that repeats after `period` statements begins with such a window, which was seen
+`period` statements before. So the work grows as n log n.
 """
 
+import dataclasses
+import heapq
+import math
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 
-MARK = re.compile("\0(\\d+)\0")
-TARGETS = re.compile("(?:(?:\0\\d+\0|_)(?:, )?)+(?= = )")
-NAME = re.compile(r'(\bname=|\bbuild_\w+\()(f?"[^"\\]*")')
-NUMBER = re.compile(r"(?<!\d)(?:0|[1-9]\d*)(?!\d)")
+from keras_policies.source.tree import (
+    Label,
+    Statement,
+    Variable,
+    assigned,
+    call,
+    joined,
+    literal,
+)
+
+NUMBER = re.compile(r"(?<![0-9])(0|[1-9][0-9]{0,8})(?![0-9])")
 SAVED = 3  # a loop must save at least so many statements
+RECENT = 3  # places of a window that are remembered
+Link = tuple[int, int]  # how many statements before, and which of its results
 
 
-def folded(lines: Sequence[str]) -> list[str]:
+@dataclasses.dataclass
+class Budget:
+    """Statements that may still be compared; then the code stays as it is."""
+
+    left: int
+
+    @classmethod
+    def of(cls, statements: Sequence[Statement]) -> "Budget":
+        """Return the budget of a function: n log n, and enough for a small one."""
+        count = len(statements) + 1
+        return cls(20_000 + 40 * count * count.bit_length())
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What is compared of a statement."""
+
+    kind: int  # equal for statements that differ in variables and numbers only
+    numbers: Sequence[int]  # in names
+    uses: Sequence[int]
+    links: Sequence[Link]  # where these were assigned
+
+
+def folded(statements: Sequence[Statement], budget: Budget) -> list[Statement]:
     """Return statements, with loops for blocks that differ only in names.
 
     Names such as `dense_1` and `dense_2` become `f"dense_{i}"`. A value that each block
     takes from the one before becomes a variable, which is assigned before the loop.
     """
-    skeletons = [_skeleton(line) for line in lines]
-    best, size = [*lines], len(lines) - SAVED + 1
-    for period in range(1, len(lines) // 2 + 1):
-        equal = 0
-        for start in reversed(range(len(lines) - period)):
-            equal = equal + 1 if skeletons[start] == skeletons[start + period] else 0
-            for times in range(equal // period + 1, 1, -1):
-                if len(lines) - (times - 1) * period + 1 >= size:
-                    break  # a shorter form was found already
-                loop = _with_loop(lines, start, period, times)
-                if loop and len(loop) < size:
-                    best, size = loop, len(loop)
-                    break
-    return folded(best) if len(best) < len(lines) else best
+    found, variables, end = list[Statement](), dict[int, int](), 0
+    budget.left -= len(statements)
+    for start, stop, loop, renamed in _loops(statements, budget):
+        found += [*statements[end:start], *loop]
+        variables |= renamed
+        end = stop
+    if not end:
+        return [*statements]
+    found += statements[end:]
+    later = (
+        each.rewritten(variables.get(n, n) for n in each.uses)
+        if variables.keys() & {*each.uses}
+        else each
+        for each in found
+    )
+    return folded([*later], budget)
 
 
-def targets(line: str) -> list[int]:
-    """Return the variables that a statement assigns to."""
-    match = TARGETS.match(line.lstrip(" "))
-    return _marks(match[0]) if match else []
-
-
-def uses(line: str) -> list[int]:
-    """Return the variables that a statement reads."""
-    return _marks(line)[len(targets(line)) :]
-
-
-def _marks(text: str) -> list[int]:
-    return [int(number) for number in MARK.findall(text)]
-
-
-def remarked(line: str, numbers: Sequence[int]) -> str:
-    """Return a line with its variables replaced."""
-    new = iter(numbers)
-    return MARK.sub(lambda _: f"\0{next(new)}\0", line)
-
-
-def _skeleton(line: str) -> object:
-    """Return a statement without its variables and the numbers in names."""
-    if line.startswith((" ", "for ")):
-        return object()  # lines of a loop equal no other line
-    code = MARK.sub("\0", line)
-    return NAME.sub(lambda name: name[1] + NUMBER.sub("#", name[2]), code)
-
-
-def wiring(block: Sequence[str]) -> list[int | None]:
+def wiring(block: Sequence[Statement]) -> list[int | None]:
     """Return, for each variable that a block reads, its place among the block's own."""
     places, found = dict[int, int](), list[int | None]()
-    for line in block:
-        found += map(places.get, uses(line))
-        for n in targets(line):
+    for each in block:
+        found += map(places.get, each.uses)
+        for n in each.made:
             places.setdefault(n, len(places))
     return found
 
 
-def reads(blocks: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
+def reads(blocks: Sequence[Sequence[Statement]]) -> Iterator[tuple[int, ...]]:
     """Yield, for each variable that equal blocks read, the one of each block."""
-    return zip(*(chain(*map(uses, block)) for block in blocks), strict=True)
+    uses = (chain(*(each.uses for each in block)) for block in blocks)
+    return zip(*uses, strict=True)
+
+
+Loop = tuple[int, int, list[Statement], dict[int, int]]
+
+
+def _loops(statements: Sequence[Statement], budget: Budget) -> list[Loop]:
+    """Return loops that do not overlap, those that save most first chosen, in order."""
+    _, last = assigned(statements)
+    queue = [(-saved, *rest) for saved, *rest in _candidates(statements, last, budget)]
+    heapq.heapify(queue)
+    loops, covered = list[Loop](), bytearray(len(statements))
+    while queue and budget.left > 0:
+        cost, period, minus, times = heapq.heappop(queue)
+        start, end = -minus, period * times - minus
+        if any(covered[start:end]):
+            continue
+        budget.left -= end - start
+        loop = _with_loop(statements, last, start, period, times)
+        exact = None if loop is None else len(loop[0]) - (end - start)
+        if loop is None and times > 2:
+            exact, times = -_saved(period, times - 1), times - 1
+        elif loop is not None and exact == cost:
+            loops.append((start, end, *loop))
+            covered[start:end] = b"\1" * (end - start)
+            continue
+        if exact is not None and -exact >= SAVED:
+            heapq.heappush(queue, (exact, period, minus, times))
+    return sorted(loops, key=lambda each: each[0])
+
+
+def _saved(period: int, times: int) -> int:
+    return (times - 1) * period - 1
+
+
+def _candidates(
+    statements: Sequence[Statement], last: dict[int, int], budget: Budget
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield `(statements saved at most, period, -start, times)` of possible loops."""
+    facts = _facts(statements)
+    readers = [
+        max((last.get(n, 0) for n in each.made), default=0) for each in statements
+    ]
+    for period, starts in _periods([each.kind for each in facts]).items():
+        done = 0
+        for at in sorted(starts):
+            if at >= done:
+                first, done = _run(facts, at, period, budget)
+                yield from _phases(facts, readers, first, done, period)
+
+
+def _facts(statements: Sequence[Statement]) -> list[Facts]:
+    places, _ = assigned(statements)
+    kinds = dict[object, int]()
+    found = list[Facts]()
+    for at, each in enumerate(statements):
+        labels = each.labels
+        is_alone = each.inside or each.kind == "for"  # equal to no other statement
+        skeleton = at if is_alone else each.skeleton(_without_numbers)
+        links = [(at - places[n][0], places[n][1]) for n in each.uses]
+        numbers = [*map(int, chain(*map(_digits, labels)))]
+        kind = kinds.setdefault(skeleton, len(kinds))
+        found.append(Facts(kind, numbers, each.uses, links))
+    return found
+
+
+def _periods(kinds: Sequence[int]) -> dict[int, set[int]]:
+    """Return `{period: places}` where a window of statements comes again after it."""
+    found, classes, length = defaultdict[int, set[int]](set), [*kinds], 1
+    while 2 * length <= len(kinds):
+        recent = defaultdict[int, deque[int]](lambda: deque(maxlen=RECENT))
+        for at, each in enumerate(classes):
+            for before in recent[each]:
+                if at - before >= length:
+                    found[at - before].add(before)
+            recent[each].append(at)
+        pairs, ids = zip(classes, classes[length:], strict=False), dict[object, int]()
+        classes = [ids.setdefault(pair, len(ids)) for pair in pairs]
+        length *= 2
+    return found
+
+
+def _run(
+    facts: Sequence[Facts], at: int, period: int, budget: Budget
+) -> tuple[int, int]:
+    """Return the first and the last statement that may be repeated after a period."""
+    first, end, step = at, at, 0
+    while end + period < len(facts):
+        new = _step(facts[end], facts[end + period], period, step)
+        if new is None:
+            break
+        end, step = end + 1, new
+    while end > at and first > 0:
+        new = _step(facts[first - 1], facts[first - 1 + period], period, step)
+        if new is None:
+            break
+        first, step = first - 1, new
+    budget.left -= end - first + 1
+    return first, end
+
+
+def _step(one: Facts, other: Facts, period: int, known: int) -> int | None:
+    """Return the step of numbers in names, 0 if it is not known; None if unequal."""
+    if one.kind != other.kind:
+        return None
+    pairs = zip(one.uses, other.uses, other.links, strict=True)
+    if any(n != m and link[0] > period for n, m, link in pairs):
+        return None
+    both = zip(one.numbers, other.numbers, strict=True)
+    steps = ({b - a for a, b in both} | {known}) - {0}
+    step = max(steps, default=0)
+    return step if len(steps) < 2 and step >= 0 else None
+
+
+def _phases(
+    facts: Sequence[Facts], readers: Sequence[int], first: int, end: int, period: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the possible loops whose first block begins in a run.
+
+    A variable that is read after more than a period has to be in the last block, and
+    after the first block, all are wired alike.
+    """
+    late, other = math.inf, math.inf  # the next statement with such a variable; unlike
+    others = dict[int, float]()
+    for start in range(end - 1, first - 1, -1):
+        late = start if readers[start] - start > period else late
+        one, two = facts[start], facts[start + period]
+        links = zip(one.uses, two.uses, one.links, two.links, strict=True)
+        is_alike = all(n == m or a == b for n, m, a, b in links)
+        other = other if is_alike else start
+        others[start] = other
+        unlike = max(others.get(start + period, math.inf), start + period)
+        limit = min(end + period, late + period, unlike + period)
+        times = int(limit - start) // period
+        if times > 1 and _saved(period, times) >= SAVED:
+            yield _saved(period, times), period, -start, times
 
 
 def _with_loop(
-    lines: Sequence[str], start: int, period: int, times: int
-) -> list[str] | None:
-    """Return statements with a loop, or None if blocks differ in more than names."""
+    statements: Sequence[Statement],
+    last: dict[int, int],
+    start: int,
+    period: int,
+    times: int,
+) -> tuple[list[Statement], dict[int, int]] | None:
+    """Return a loop, and the variables after it that it renames.
+
+    Return None if blocks differ in more than names.
+    """
     end = start + times * period
-    blocks = [lines[at : at + period] for at in range(start, end, period)]
-    made = [[*chain(*map(targets, block))] for block in blocks]
-    last = dict(zip(made[-1], made[0], strict=True))
-    loop, places = _counted(blocks), wiring(blocks[0])
-    lost = {*chain(*map(uses, lines[end:]))} & ({*chain(*made)} - last.keys())
-    if loop is None or lost or any(wiring(block) != places for block in blocks):
+    blocks = [statements[at : at + period] for at in range(start, end, period)]
+    made = [[n for each in block for n in each.made] for block in blocks]
+    renamed = dict(zip(made[-1], made[0], strict=True))
+    is_lost = any(last.get(n, 0) >= end for n in {*chain(*made)} - renamed.keys())
+    places = wiring(blocks[0])
+    if is_lost or any(wiring(block) != places for block in blocks):
+        return None
+    loop = _counted(blocks)
+    if loop is None:
         return None
     initial, count = dict[int, int](), 0  # before the loop; variables assigned so far
     read = zip(places, reads(blocks), strict=True)
-    for offset, line in enumerate(blocks[0], 1):
-        new = targets(line)
-        for place, (first, *others) in islice(read, len(uses(line))):
+    for offset, each in enumerate(blocks[0], 1):
+        new = list[int]()
+        for place, (first, *others) in islice(read, len(each.uses)):
             if place is None and {*others} != {first}:  # from the block before
                 pairs = zip(made, others, strict=False)
                 (at, *different) = {
@@ -110,20 +267,19 @@ def _with_loop(
                     return None
                 first = variable
             new.append(first)
-        count += len(targets(line))
-        loop[offset] = "    " + remarked(loop[offset], new)
-    before = [f"\0{n}\0 = \0{value}\0" for n, value in initial.items()]
-    rest = [remarked(x, [last.get(n, n) for n in _marks(x)]) for x in lines[end:]]
-    return [*lines[:start], *before, *loop, *rest]
+        count += len(each.made)
+        loop[offset] = loop[offset].rewritten(new, inside=True)
+    before = [Statement(Variable(value), (n,)) for n, value in initial.items()]
+    return [*before, *loop], renamed
 
 
-def _counted(blocks: Sequence[Sequence[str]]) -> list[str] | None:
+def _counted(blocks: Sequence[Sequence[Statement]]) -> list[Statement] | None:
     """Return the head of a loop and its body: the first block, with `i` in its names.
 
     Return None if the numbers in the names do not count up together.
     """
     numbers = (
-        [int(n) for line in block for name in NAME.findall(line) for n in _digits(name)]
+        [int(n) for each in block for label in each.labels for n in _digits(label)]
         for block in blocks
     )
     columns = [*zip(*numbers, strict=True)]
@@ -133,26 +289,35 @@ def _counted(blocks: Sequence[Sequence[str]]) -> list[str] | None:
         return None
     step, first = max(steps, default=1), counted[0][0] if counted else 0
     texts = iter(
-        _index(column[0] - first) if column in counted else str(column[0])
+        ("i", column[0] - first) if column in counted else str(column[0])
         for column in columns
     )
 
-    def name(match: re.Match[str]) -> str:
-        escaped = match[2].replace("{", "{{").replace("}", "}}")
-        text = NUMBER.sub(lambda _: next(texts), escaped)
-        return f"{match[1]}f{text}" if text != escaped else match[0]
+    def named(label: Label) -> Label:
+        parts = (
+            next(texts) if at % 2 else text
+            for part in label.parts
+            for at, text in enumerate(_pieces(part))
+        )
+        return joined(parts)
 
-    text = repr(range(first, first + step * len(blocks), step))
-    bounds = text.replace("range(0, ", "range(") if step == 1 else text
-    head = f"for {'i' if counted else '_'} in {bounds}:"
-    return [head, *(NAME.sub(name, line) for line in blocks[0])]
+    ends = [first, first + step * len(blocks), step]
+    ends = ends if step > 1 else ends[:2]
+    ends = ends[1:] if first == 0 and step == 1 else ends
+    index = "i" if counted else "_"
+    head = Statement(call("range", map(literal, ends)), kind="for", index=index)
+    body = (x.rewritten(x.uses, map(named, x.labels)) for x in blocks[0])
+    return [head, *body]
 
 
-def _digits(name: tuple[str, str]) -> list[str]:
-    return NUMBER.findall(name[1])
+def _pieces(part: object) -> list[str]:
+    """Split a part of a name into texts and numbers in turn."""
+    return NUMBER.split(part) if isinstance(part, str) else []
 
 
-def _index(offset: int) -> str:
-    """Return the field of an f-string for `i` plus an offset."""
-    sign = "-" if offset < 0 else "+"
-    return f"{{i {sign} {abs(offset)}}}" if offset else "{i}"
+def _digits(label: Label) -> list[str]:
+    return [number for part in label.parts for number in _pieces(part)[1::2]]
+
+
+def _without_numbers(label: Label) -> object:
+    return tuple(text for part in label.parts for text in _pieces(part)[::2])

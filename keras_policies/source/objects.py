@@ -1,33 +1,39 @@
-"""Writes configs of Keras objects as Python code."""
+"""Writes values and objects of Keras as nodes of a syntax tree."""
 
+import ast
 import copy
 import dataclasses
 import functools
-import importlib
 import inspect
-import itertools
-import json
+import keyword
 import re
+import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_policies.source.layout import call, literal, mapping, sequence
+from keras_policies.source import live
+from keras_policies.source.errors import CannotWriteError
+from keras_policies.source.tree import (
+    Label,
+    Node,
+    Policy,
+    call,
+    dotted,
+    literal,
+    sequence,
+)
 
 INLINE = 64  # numbers of a constant in the code; larger ones are in a file
 # Arguments that Keras saves as one number per axis, and those that `build` sets.
 PER_AXIS = {"kernel_size", "strides", "pool_size", "dilation_rate", "size"}
 FOUND_IN_BUILD = {"attention_axes"}
-SHORT = {"keras.layers": "layers", "keras.ops": "ops"}
+SHORT = "keras.layers.", "keras.ops."
 # Argument of Bidirectional -> the prefix of the layer's name.
 WRAPPED = {"layer": "forward_", "backward_layer": "backward_"}
-NO_MODULE = None, "__main__", "builtins"
-
-
-class CannotWriteError(ValueError):
-    """Something cannot be written as source code; the message says what to do."""
+NOT_CONSTANTS = "file", "allow_pickle"  # arguments of numpy.savez
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,139 +47,127 @@ class Style:
     full: bool = False  # everything except names, to compare models
 
 
-def is_object(value: Any) -> bool:
-    """Return whether a value is the config of an object, not a dict."""
-    return isinstance(value, dict) and {"class_name", "config"} <= value.keys()
-
-
-def is_model(value: Any) -> bool:
-    """Return whether a value is the config of a model that lists its layers."""
-    config = value["config"] if is_object(value) else None
-    return isinstance(config, dict) and isinstance(config.get("layers"), list)
-
-
-def config_of(op: Any) -> dict[str, Any]:
-    """Return the config of a layer, with the vocabulary of a lookup layer."""
-    value: dict[str, Any] = keras.saving.serialize_keras_object(op)
-    if "vocabulary" in value["config"] and value["config"]["vocabulary"] is None:
-        words = np.array(op.get_vocabulary(include_special_tokens=False)).tolist()
-        value["config"]["vocabulary"] = words or None
-    return value
-
-
 class Objects:
-    """Writes values in configs, and collects the imports and constants they need."""
+    """Writes live values, and collects the imports and constants they need."""
 
     def __init__(self, style: Style) -> None:
         self.style = style
-        self.imports = {"import keras"}
-        self.constants = dict[str, Any]()
+        self.imports = dict[tuple[str, str], str]()  # module, its name -> name here
+        self._imported = Names()
+        self.constants, self._stems = dict[str, Any](), Names(NOT_CONSTANTS)
         self.policies = list[str]()
         self.names = list[tuple[str, str]]()  # classes and names of layers
+        self.tensors = dict[int, Node]()  # id of a tensor -> the code that reads it
+        self._all_needed = dict[object, set[str]]()  # class and config -> arguments
         self.place = "constant"  # the stem of names of constants
 
-    def model(self, model: keras.Model) -> str:
+    def model(self, model: keras.Model) -> Node:
         """Return the call that builds a model."""
         raise NotImplementedError
 
-    def value(self, value: Any) -> str:
-        """Return a value in a config as code; a text that begins with NUL is code."""
-        if is_object(value):
-            return self._object(value)
+    def value(self, value: Any) -> Node:
+        """Return a live value: a number, a text, a container, an object."""
+        if isinstance(value, keras.KerasTensor):
+            return self.tensors[id(value)]
         if isinstance(value, dict):
-            return mapping({key: self.value(each) for key, each in value.items()})
+            return ast.Dict(
+                [*map(self.value, value)], [*map(self.value, value.values())]
+            )
         if isinstance(value, list | tuple):
             if _leaves(value) > INLINE:
-                return f"{self._stored(np.array(value))}.tolist()"
-            return sequence(map(self.value, value), isinstance(value, tuple))
-        if isinstance(value, str) and value[:1] == "\0":
-            return value
-        known = isinstance(value, str) and keras.saving.get_registered_object(value)
-        return self._imported(known) if known else literal(value)
+                stored = self._stored(np.array(value))
+                return call(ast.Attribute(stored, "tolist", ast.Load()))
+            return sequence(map(self.value, value), is_tuple=isinstance(value, tuple))
+        if isinstance(value, str | int | float | np.generic | None | type(...)):
+            return literal(value.item() if isinstance(value, np.generic) else value)
+        if isinstance(value, slice):
+            return call("slice", map(self.value, (value.start, value.stop, value.step)))
+        if isinstance(value, np.ndarray) or keras.ops.is_tensor(value):
+            return self._array(value)
+        return self._object(value)
 
-    def _object(self, value: Any) -> str:
-        kind, config = value["class_name"], value["config"]
-        if kind in ("__numpy__", "__tensor__"):
-            return self._array(config["value"], config["dtype"], kind == "__tensor__")
-        if kind == "__slice__":
-            return call("slice", map(self.value, config.values()))
-        if kind == "__ellipsis__":
-            return "..."
-        if kind == "DTypePolicy":
-            self.policies.append(literal(config["name"]))
-            return self.policies[-1]
-        if kind == "function":
-            return self.resolved(value, config)[1]
-        if kind == "__lambda__":
+    def _object(self, value: Any) -> Node:
+        kind = type(value).__name__
+        if isinstance(value, types.FunctionType) and value.__name__ == "<lambda>":
             raise CannotWriteError(
                 "the source code of a lambda is not in the model. Give Lambda a "
                 "function from your own module, or write the layer with keras.ops"
             )
-        if kind.startswith(("__", "Quantized")):
-            raise CannotWriteError(
-                f"{kind.strip('_')} cannot be written as source code"
-            )
-        if is_model(value):  # in another object, such as TimeDistributed
-            return self.model(keras.saving.deserialize_keras_object(value))
-        return self.instance(value)
+        if isinstance(value, type | types.FunctionType):
+            return self.named(value)
+        if not hasattr(value, "get_config") or kind.startswith("Quantized"):
+            raise CannotWriteError(f"{kind} cannot be written as source code")
+        config = live.config_of(value)
+        if isinstance(value, keras.DTypePolicy) and config.keys() == {"name"}:
+            name = config["name"]  # None: the global policy
+            self.policies += [name] * (name is not None)
+            return literal(name) if name is None else Policy(name)
+        if live.is_model(value, config):
+            return self.model(value)
+        return self.instance(value, config)
 
-    def instance(self, value: Any) -> str:
-        """Return the code that creates an object from its config."""
-        cls, name = self.resolved(value, value["class_name"])
-        config = _unprefixed(cls, value["config"])
+    def instance(self, value: Any, config: Mapping[str, Any]) -> Node:
+        """Return the code that creates an object with this config."""
+        cls = type(value)
+        function = self.named(cls)
+        values = {key: live.thawed(x, value, key) for key, x in config.items()}
+        config = _unprefixed(cls, config)
         parameters = inspect.signature(cls).parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        needed = self._needed(cls, config)
+        others = {k: v for k, v in config.items() if k != "name"}
+        form = cls, live.text(others)
+        if form not in self._all_needed:
+            self._all_needed[form] = self._needed(cls, config, values)
+        needed = self._all_needed[form]
         if not (takes_all or self.style.full):
-            needed &= {*parameters}
-        named = (
-            self.name(value["class_name"], config["name"]) if "name" in config else {}
-        )
-        if named and config["name"] == getattr(parameters.get("name"), "default", None):
-            named = {}  # as of an optimizer before Keras 3.15
+            needed = needed & {*parameters}
+        kind, name = cls.__name__, config.get("name")
+        kwargs = {} if name is None else self.name(kind, name)
+        if kwargs and name == getattr(parameters.get("name"), "default", None):
+            kwargs = {}  # as of an optimizer before Keras 3.15
         # Sorted, since some configs have the order of the call that made the object.
-        values = {key: self._argument(key, config[key]) for key in sorted(needed)}
-        return call(name, *arguments(cls, named | values))
+        for key in sorted(needed):
+            if not _is_keyword(key):
+                raise CannotWriteError(f"{key!r} in its config is no keyword")
+            if cls is keras.layers.Bidirectional and key in WRAPPED and config[key]:
+                kwargs[key] = self.instance(values[key], config[key]["config"])
+            else:
+                kwargs[key] = self._argument(key, values[key])
+        return call(function, *arguments(cls, kwargs))
 
-    def name(self, kind: str, name: str) -> dict[str, str]:
-        """Return `{"name": code}` for a layer, or {} if Keras gives it that name."""
+    def name(self, kind: str, name: str) -> dict[str, Node]:
+        """Return `{"name": node}` for a layer, or {} if Keras gives it that name."""
         self.names.append((kind, name))
-        pattern = rf"{re.escape(automatic(kind))}(_[1-9]\d*)?"
-        is_automatic = re.fullmatch(pattern, name) and kind not in self.style.named
-        return {} if is_automatic or self.style.full else {"name": literal(name)}
+        start, _, number = name.rpartition("_")
+        is_numbered = number.isascii() and number.isdigit() and number[0] != "0"
+        is_automatic = automatic(kind) in (name, start if is_numbered else name)
+        is_left_out = is_automatic and kind not in self.style.named
+        return {} if is_left_out or self.style.full else {"name": Label((name,))}
 
-    def resolved(self, value: Any, name: str) -> tuple[Any, str]:
-        """Return a class or a function, and its name in the module."""
-        module = value["module"]
-        if "src" in f"{module}".split(".") and hasattr(keras.optimizers, name):
-            module = "keras.optimizers"
-        if f"{module}.".startswith("keras.") and "src" not in module.split("."):
-            thing = getattr(importlib.import_module(module), name)
-            return thing, f"{SHORT.get(module, module)}.{name}"
-        thing = keras.saving.get_registered_object(value.get("registered_name") or name)
-        if thing is None and module not in NO_MODULE:
-            thing = getattr(importlib.import_module(module), name, None)
-        return thing, self._imported(thing, name)
-
-    def _imported(self, thing: Any, name: str = "") -> str:
-        """Import a class or a function from its module, and return its name."""
-        module, own = (getattr(thing, at, "") for at in ("__module__", "__name__"))
-        is_private = module in NO_MODULE or f"{module}.".startswith((".", "keras."))
-        found = None if is_private else importlib.import_module(module)
-        if found is None or getattr(found, own, None) is not thing:
+    def named(self, thing: Any) -> Node:
+        """Return the name of a class or a function, which it may import."""
+        name = live.public_name(thing)
+        if name is not None:
+            is_short = name.startswith(SHORT)
+            return dotted(name.removeprefix("keras.") if is_short else name)
+        module, own = live.own_module(thing), getattr(thing, "__name__", str(thing))
+        if module is None or not own.isidentifier():
             raise CannotWriteError(
-                f"{name or own!r} cannot be imported. Put it into a module, and "
+                f"{own!r} cannot be imported. Put it into a module, and "
                 "decorate it with @keras.saving.register_keras_serializable()"
             )
-        self.imports.add(f"from {module} import {own}")
-        return str(own)
+        if (module, own) not in self.imports:
+            self.imports[module, own] = self._imported.new(own)
+        return dotted(self.imports[module, own])
 
-    def _needed(self, cls: type, config: Mapping[str, Any]) -> set[str]:
+    def _needed(
+        self, cls: type, config: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> set[str]:
         """Return the arguments that the object needs to have the same config."""
         none = inspect.Parameter.empty
         defaults = {k: p.default for k, p in inspect.signature(cls).parameters.items()}
         skipped = {"name"} | (set() if self.style.explicit else FOUND_IN_BUILD)
-        if cls.__module__.startswith("keras.") and not self.style.train:
+        if live.public_name(cls) and not self.style.train:
             skipped |= {key for key in config if key.endswith("_initializer")}
         if self.style.full:
             return config.keys() - skipped
@@ -182,13 +176,18 @@ class Objects:
             needed.add("data_format")  # the default depends on the user's keras.json
         if self.style.typed:
             needed |= {"dtype"} & config.keys()
+        is_safe = not any(map(live.has_data_like_objects, values.values()))
         while True:
             given = {k: v for k, v in config.items() if k in needed}
             # Some `from_config`, such as that of Rescaling, need all arguments.
             full = {k: v for k, v in defaults.items() if k in config and v is not none}
-            made = _config(cls, given) or _config(cls, full | given) or defaults
+            made: Mapping[str, Any] = defaults
+            if is_safe:
+                made = _config(cls, given) or _config(cls, full | given) or defaults
             others = {
-                k for k, v in config.items() if text(v) != text(made.get(k, none))
+                k
+                for k, v in config.items()
+                if live.text(v) != live.text(made.get(k, none))
             }
             if config.get("axis") == [made.get("axis")] and not self.style.explicit:
                 others -= {"axis"}  # normalization layers turn it into a list
@@ -196,34 +195,39 @@ class Objects:
                 return needed
             needed |= others - skipped
 
-    def _argument(self, key: str, value: Any) -> str:
+    def _argument(self, key: str, value: Any) -> Node:
         is_list = key in PER_AXIS and isinstance(value, list | tuple) and value
         if is_list and all(isinstance(n, int) and n == value[0] for n in value):
             value = value[0]
         if key == "learning_rate" and isinstance(value, float):  # a float32 variable
             value = float(str(np.float32(value)))
         if key == "policy_map":  # DTypePolicyMap does not accept names of policies
-            own = {
-                k: call("keras.DTypePolicy", [self.value(v)]) for k, v in value.items()
-            }
-            return mapping(own)
+            policies = [
+                call("keras.DTypePolicy", [self.value(x)]) for x in value.values()
+            ]
+            return ast.Dict([*map(literal, value)], policies)
         return self.value(value)
 
-    def _array(self, value: Any, dtype: str, is_tensor: bool) -> str:
+    def _array(self, value: Any) -> Node:
         """Return an array, or a tensor of the backend."""
+        dtype = keras.backend.standardize_dtype(value.dtype)
         has_numpy = not dtype.startswith(("bfloat", "float8"))
-        array = np.array(value, dtype if has_numpy else "float32")
+        is_tensor = not isinstance(value, np.ndarray)
+        if is_tensor and not has_numpy:
+            value = keras.ops.cast(value, "float32")
+        array = keras.ops.convert_to_numpy(value) if is_tensor else value
+        array = array if has_numpy else array.astype("float32")
         is_inline = 0 < array.size <= INLINE
         written = _numbers(array) if is_inline else self._stored(array)
         if is_tensor or not has_numpy:
             return call("ops.convert_to_tensor", [written, literal(dtype)])
         return call("np.array", [written, literal(dtype)]) if is_inline else written
 
-    def _stored(self, value: Any) -> str:
+    def _stored(self, value: Any) -> Node:
         """Store a constant for the file of constants; return the code that reads it."""
-        name = unique(self.place, self.constants)
+        name = self._stems.new(self.place)
         self.constants[name] = value
-        return f"CONSTANTS[{literal(name)}]"
+        return ast.Subscript(dotted("CONSTANTS"), literal(name), ast.Load())
 
 
 def arguments(
@@ -248,14 +252,21 @@ def arguments(
     return args, kwargs | others
 
 
-# Gives the same text for equal values, also for a list and a tuple.
-text = functools.partial(json.dumps, sort_keys=True, default=repr)
+class Names:
+    """Names that are taken."""
 
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken, self._numbers = {*taken}, dict[str, int]()
 
-def unique(name: str, taken: Iterable[str]) -> str:
-    """Return a name that is not taken."""
-    names = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))
-    return next(each for each in names if each not in taken)
+    def new(self, name: str) -> str:
+        """Return a name that is not taken, such as `name_2`, and take it."""
+        text, number = name, self._numbers.get(name, 1)
+        while text in self._taken or (number > 1 and text == name):
+            number += 1
+            text = f"{name}_{number}"
+        self._numbers[name] = number
+        self._taken.add(text)
+        return text
 
 
 @functools.cache
@@ -264,11 +275,15 @@ def automatic(kind: str) -> str:
     return re.sub(r"_\d+$", "", type(kind, (keras.Operation,), {})().name)
 
 
+def _is_keyword(key: Any) -> bool:
+    return isinstance(key, str) and key.isidentifier() and not keyword.iskeyword(key)
+
+
 def _leaves(value: Any) -> int:
     return sum(map(_leaves, value)) if isinstance(value, list | tuple) else 1
 
 
-def _numbers(array: Any) -> str:
+def _numbers(array: Any) -> Node:
     """Return an array as lists of numbers, with the fewest digits for its dtype."""
     if array.ndim:
         return sequence(map(_numbers, array))

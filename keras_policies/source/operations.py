@@ -1,7 +1,8 @@
 """Writes calls of `keras.ops` as functions, operators and keys."""
 
+import ast
+import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -9,16 +10,19 @@ import keras
 from keras import ops
 
 from keras_policies.source.calls import is_plainly
-from keras_policies.source.layout import call
-from keras_policies.source.objects import CannotWriteError, arguments
+from keras_policies.source.errors import CannotWriteError
+from keras_policies.source.layout import is_simple
+from keras_policies.source.objects import arguments
+from keras_policies.source.tree import Node, call
 
-Write: TypeAlias = Callable[[Any], str]
+Write: TypeAlias = Callable[[Any], Node]
 
 # Operations on symbolic tensors that have a Python operator.
 OPERATORS = {
-    **{"Add": "+", "Subtract": "-", "Multiply": "*", "TrueDivide": "/", "Mod": "%"},
-    **{"FloorDivide": "//", "Power": "**", "Matmul": "@"},
-    **{"Less": "<", "LessEqual": "<=", "Greater": ">", "GreaterEqual": ">="},
+    **{"Add": ast.Add, "Subtract": ast.Sub, "Multiply": ast.Mult, "Mod": ast.Mod},
+    **{"TrueDivide": ast.Div, "FloorDivide": ast.FloorDiv, "Power": ast.Pow},
+    **{"Matmul": ast.MatMult, "Less": ast.Lt, "LessEqual": ast.LtE},
+    **{"Greater": ast.Gt, "GreaterEqual": ast.GtE},
 }
 # Class -> function, for names with different letters.
 RENAMED = {
@@ -26,26 +30,25 @@ RENAMED = {
     **{"RMSNorm": "rms_normalization"},
 }
 MODULES = "", "image.", "linalg.", "nn.", "numpy."  # of keras.ops
-SIMPLE = re.compile(
-    r"\0\d+\0|-?[\w.]+"
-)  # ruff writes no spaces around ** between these
 
 
 def op_call(
     op: keras.Operation, args: Sequence[Any], kwargs: Mapping[str, Any], write: Write
-) -> str:
+) -> Node:
     """Return the call of an operation; `write` turns its arguments into code.
 
     Raise `CannotWriteError` if no function in keras.ops takes them.
     """
     kind = type(op).__name__
+    if not f"{type(op).__module__}.".startswith("keras."):
+        raise CannotWriteError(f"keras.ops has no function for {kind}")
     if kind == "GetItem":
-        return f"{write(args[0])}[{_key(args[1], write)}]"
+        return ast.Subscript(write(args[0]), _key(args[1], write), ast.Load())
     is_operator = kind in OPERATORS and len(args) == 2 and not kwargs
-    if is_operator and (text := _operator(OPERATORS[kind], *map(write, args))):
-        return text
-    if kind == "Negative" and SIMPLE.fullmatch(text := write(args[0])):
-        return f"-{text}"
+    if is_operator and (node := _operator(OPERATORS[kind](), *map(write, args))):
+        return node
+    if kind == "Negative" and is_simple(value := write(args[0])):
+        return ast.UnaryOp(ast.USub(), value)
     called = inspect.signature(op.call).bind(*args, **kwargs).arguments
     config = {key: value for key, value in op.get_config().items() if key != "name"}
     name, function = _function(kind)
@@ -66,28 +69,36 @@ def op_call(
     return call(name, map(write, written), {k: write(v) for k, v in keywords.items()})
 
 
-def _operator(sign: str, left: str, right: str) -> str | None:
+def _operator(sign: Any, left: Node, right: Node) -> Node | None:
     """Return an operation with its operator, or None if it needs the function."""
     # A NumPy array on the left would apply the operator to each of its numbers.
-    is_array = left.startswith(("[", "CONSTANTS"))
-    is_call = left.endswith(")") or right.endswith(")")  # its line may need splitting
-    if is_array or is_call or (sign == "**" and re.match(r"[-\d]", left)):
+    is_array = isinstance(left, ast.List) or _reads_constants(left)
+    # The line of a call may need splitting.
+    is_long = any(isinstance(x, ast.Call | ast.Tuple) for x in (left, right))
+    is_number = isinstance(left, ast.Constant | ast.UnaryOp)
+    if is_array or is_long or (isinstance(sign, ast.Pow) and is_number):
         return None
-    is_close = sign == "**" and SIMPLE.fullmatch(left) and SIMPLE.fullmatch(right)
-    return f"{left}{sign}{right}" if is_close else f"{left} {sign} {right}"
+    if isinstance(sign, ast.cmpop):
+        return ast.Compare(left, [sign], [right])
+    return ast.BinOp(left, sign, right)
 
 
-def _key(key: Any, write: Write) -> str:
-    """Return the code of a key in brackets, such as `:, 1:-1`."""
-    if isinstance(key, list | tuple):
-        comma = "," * (len(key) == 1)  # Keras does not accept a single slice
-        return ", ".join(_key(each, write) for each in key) + comma or "()"
+def _reads_constants(node: Node) -> bool:
+    is_item = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+    return is_item and node.value.id == "CONSTANTS"
+
+
+def _key(key: Any, write: Write) -> Node:
+    """Return the node of a key in brackets, such as `:, 1:-1`."""
+    if isinstance(key, list | tuple):  # Keras does not accept a single slice
+        return ast.Tuple([_key(each, write) for each in key], ast.Load())
     if not isinstance(key, slice):
         return write(key)
-    ends = ["" if n is None else write(n) for n in (key.start, key.stop)]
-    return ":".join([*ends, *([] if key.step is None else [write(key.step)])])
+    ends = key.start, key.stop, key.step
+    return ast.Slice(*(None if n is None else write(n) for n in ends))
 
 
+@functools.cache
 def _function(kind: str) -> tuple[str, Callable[..., Any]]:
     """Return the name and the function of a class: its name has the same letters."""
     letters = RENAMED.get(kind, kind).replace("_", "").lower()

@@ -1,6 +1,8 @@
 """`to_source`: writes the source code of a model."""
 
+import ast
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -14,10 +16,12 @@ import numpy as np
 from keras_policies._common import files
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
-from keras_policies.source import checking
+from keras_policies.source import checking, gate, live
+from keras_policies.source.errors import SourceError
 from keras_policies.source.graphs import Module
-from keras_policies.source.layout import call, laid_out, literal
-from keras_policies.source.objects import Style, config_of
+from keras_policies.source.layout import lines
+from keras_policies.source.objects import Style
+from keras_policies.source.tree import Node, Policy, dotted, literal, replaced
 
 OFTEN = 3  # layers with one policy for which it becomes the constant DTYPE
 
@@ -70,24 +74,27 @@ def to_source(
 
     def code() -> tuple[str, bool]:
         with files.temporary_folder() as folder:
+            file = path and folder / path.name
+            compared = checking.Comparison(model, folder, train=train)
             style = Style(train=train, typed=keras.config.floatx() != "float32")
             while True:
                 module = Module(style)
-                lines = [*module.text(model, compile=compile)]
+                functions = module.tree(model, compile=compile)
                 if module.policies and not style.typed:
                     # Otherwise float32 layers would follow the global policy.
                     style = dataclasses.replace(style, typed=True)
                     continue
-                file = path and folder / path.name
-                text = _text(module, lines, _title(model, origin), file)
-                style, is_compared = checking.next_style(text, model, module, folder)
+                groups = _module(module, functions, _title(model, origin), file)
+                text = "\n\n".join("\n".join(lines(each)) for each in groups) + "\n"
+                gate.check(text, [x for each in groups for x in each], module.imports)
+                style, is_compared = compared.next_style(text, module)
                 if style == module.style:
                     if path and file and module.constants:
                         with files.writing(path, overwrite=True) as new:
                             shutil.copyfile(file, new)
                     return text, is_compared
 
-    text, is_compared = checking.apart(code, config_of(model))
+    text, is_compared = checking.apart(code, live.config_of(model))
     if not is_compared:
         warn(
             f"The outputs of {model.name!r} were not compared with those of its source "
@@ -103,12 +110,12 @@ def _check(model: keras.Model) -> None:
         expected = "Expected a Functional or Sequential model"
         raise TypeError(f"{expected}, received {model!r}.")
     if not (hasattr(model, "operations") or isinstance(model, keras.Sequential)):
-        raise ValueError(
+        raise SourceError(
             f"{model.name!r} is a subclassed model ({type(model).__name__}): its "
             "source code is its class. Expected a Functional or Sequential model."
         )
     if not getattr(model, "inputs", None):
-        raise ValueError(
+        raise SourceError(
             f"The input of {model.name!r} is not known. Call the model once, or begin "
             "it with a keras.Input."
         )
@@ -120,36 +127,55 @@ def _title(model: keras.Model, origin: Path | None) -> str:
     return re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")[:78]
 
 
-def _text(
-    module: Module, lines: Sequence[str], title: str, constants: pathlib.Path | None
-) -> str:
-    """Return the text of the module, and write its constants."""
-    body, imports, before, top = "\n".join(lines), {*module.imports}, [], []
+def _module(
+    module: Module,
+    functions: Sequence[ast.stmt],
+    title: str,
+    constants: pathlib.Path | None,
+) -> list[list[ast.stmt]]:
+    """Return the statements of the module, by paragraph, and write its constants."""
     (policy, count), *_ = [*Counter(module.policies).most_common(1), ("", 0)]
-    if count >= OFTEN:
-        body = body.replace(f"dtype={policy}", "dtype=DTYPE")
-        top = [f"DTYPE = {policy}"]
+    common = policy if count >= OFTEN else None
+    functions = replaced([*functions], functools.partial(_policy, common=common))
+    before, top = list[list[ast.stmt]](), list[list[ast.stmt]]()
+    if common is not None:
+        top.append([ast.Assign([dotted("DTYPE")], literal(common))])
     if module.constants:
-        top.append(_saved(module, constants))
-        before = ["import pathlib"]
-    if re.search(r"\bnp\.", "\n".join([body, *top])):
-        imports.add("import numpy as np")
-    if short := [name for name in ("layers", "ops") if re.search(rf"\b{name}\.", body)]:
-        imports.add(f"from keras import {', '.join(short)}")
-    own = "\n".join(sorted(imports, key=lambda line: (line[:4] == "from", line)))
-    code = "\n".join(map(laid_out, body.split("\n")))
-    return "\n\n".join([f'"""{title}."""', *before, own, *top]) + f"\n{code}\n"
+        top.append([_saved(module, constants)])
+        before = [[ast.Import([ast.alias("pathlib")])]]
+    nodes = (x for each in functions for x in ast.walk(each))
+    read = {x.id for x in nodes if isinstance(x, ast.Name)}
+    imports: list[ast.stmt] = [ast.Import([ast.alias("keras")])]
+    if module.constants or "np" in read:
+        imports.append(ast.Import([ast.alias("numpy", "np")]))
+    short = [ast.alias(name) for name in ("layers", "ops") if name in read]
+    own = [("keras", short)] * bool(short)
+    for (file, name), new in module.imports.items():
+        own.append((file, [ast.alias(name, None if new == name else new)]))
+    found = (ast.ImportFrom(file, names, 0) for file, names in own)
+    imports += sorted(found, key=ast.unparse)
+    doc = ast.Expr(literal(f"{title}."))
+    groups: list[list[ast.stmt]] = [[doc], *before, imports, *top]
+    groups[-1] += functions
+    return groups
 
 
-def _saved(module: Module, path: pathlib.Path | None) -> str:
+def _policy(node: Node, common: str | None) -> Node | None:
+    """Return a policy as a text, or as the constant DTYPE where it is common."""
+    is_dtype = isinstance(node, ast.keyword) and node.arg == "dtype"
+    if is_dtype and node.value == Policy(common or ""):
+        return ast.keyword("dtype", dotted("DTYPE"))
+    return literal(node.name) if isinstance(node, Policy) else None
+
+
+def _saved(module: Module, path: pathlib.Path | None) -> ast.stmt:
     """Write the constants, and return the statement that loads them."""
     if path is None:
         names = ", ".join(map(repr, module.constants))
-        raise ValueError(
+        raise SourceError(
             f"The model has constants of more than 64 numbers: {names}. Pass "
             'constants="model.npz", the file to write them to, beside the module.'
         )
     with files.in_temporary_folder():
         np.savez(path, **module.constants)
-    file = call("pathlib.Path(__file__).with_name", [literal(path.name)])
-    return f"{laid_out(f'with np.load({file}) as file:')}\n    CONSTANTS = dict(file)"
+    return gate.reading(path.name)

@@ -1,17 +1,19 @@
 """Names the variables in source code."""
 
+import ast
+import builtins
 import keyword
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_policies.source.loops import MARK, targets, uses
-from keras_policies.source.objects import automatic, unique
+from keras_policies.source.objects import Names, automatic
+from keras_policies.source.tree import Node, Statement, Variable
 
 RESERVED = {
     *("keras", "layers", "ops", "np", "pathlib", "inputs", "outputs", "name", "model"),
-    *("x", "y", "i", "apply_block"),
+    *("x", "y", "i", "apply_block", *dir(builtins)),
 }
 LONG = 24  # characters of a variable
 
@@ -23,38 +25,54 @@ def identifier(name: str) -> str:
     return f"layer_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text
 
 
-def named(
-    lines: Sequence[str], ops: Sequence[Any], inputs: int, *, is_shared: bool = False
-) -> list[str]:
-    """Return statements with names for their variables, the results of `ops`.
+def names_of(
+    statements: Sequence[Statement],
+    ops: Sequence[Any],
+    inputs: int,
+    taken: Iterable[str],
+    *,
+    is_shared: bool = False,
+) -> Mapping[int, str]:
+    """Return names for the variables in statements, the results of `ops`.
 
     `x` is a tensor that only the next statement uses, or that one round of a loop
     passes to the next. `y` is used while that `x` is still needed. Other variables are
     named after their layers, or in loops and shared functions after their classes.
     """
-    made, read = dict[int, int](), defaultdict[int, set[int]](set)
-    for at, line in enumerate(lines):
-        made |= dict.fromkeys(targets(line), at)
-        for n in uses(line):
-            read[n].add(at)
+    made, read = dict[int, int](), defaultdict[int, list[int]](list)
+    ends, end = [0] * len(statements), len(statements)
+    for at in reversed(range(len(statements))):
+        ends[at] = end  # the next statement that is in no loop
+        end = end if statements[at].inside else at
+    for at, each in enumerate(statements):
+        made |= dict.fromkeys(each.made, at)
+        for n in each.uses:
+            read[n].append(at)
     names, passed = dict[int, str](), dict[int, int]()  # end of a loop -> its `x`
+    own, arguments = Names([*RESERVED, *taken]), Names()
     for n, at in made.items():
-        line, body = lines[at], lines[at][0] == " "
-        end = next(e for e in range(at + 1, len(lines)) if lines[e][0] != " ")
-        if body and min(read[n], default=end) <= at and end not in passed:
-            if {*read[n]} <= {*range(end + 1)}:
+        each, end = statements[at], ends[at]
+        if each.inside and min(read[n], default=end) <= at and end not in passed:
+            if max(read[n]) <= end:
                 names[n], passed[end] = "x", n
-        elif read[n] == {at + 1} and at >= inputs and len(targets(line)) == 1:
-            ending = lines[at + 1].startswith(("return ", "model = "))
-            is_plain = f"\0{n}\0[" not in lines[at + 1] and line[0] != "_"
-            names[n] = "outputs" if ending and is_plain and not is_shared else "x"
-            if body and (other := passed.get(end)) is not None:
+        elif {*read[n]} == {at + 1} and at >= inputs and len(each.made) == 1:
+            following = statements[at + 1]
+            is_end = following.kind in ("return", "model") and not is_shared
+            is_first = each.targets[0] is not None
+            is_output = is_end and is_first and not _is_indexed(n, following.value)
+            names[n] = "outputs" if is_output else "x"
+            if each.inside and (other := passed.get(end)) is not None:
                 until = max(each for each in read[other] if each <= made[other])
                 names[n] = "x" if until <= at <= made[other] else "y"
         if n not in names:
             kind = type(ops[n]).__name__
-            name = automatic(kind) if body or is_shared else ops[n].name
-            own = unique(identifier(name), {*RESERVED, *names.values()})
-            names[n] = unique("inputs", names.values()) if inputs == 1 > at else own
-    found = [MARK.sub(lambda mark: names[int(mark[1])], line) for line in lines]
-    return [line for line in found if not re.fullmatch(r"(\w+) = \1", line)]
+            is_class = each.inside or is_shared
+            name = identifier(automatic(kind) if is_class else ops[n].name)
+            names[n] = arguments.new("inputs") if inputs == 1 > at else own.new(name)
+    return names
+
+
+def _is_indexed(variable: int, node: Node) -> bool:
+    keys = (each for each in ast.walk(node) if isinstance(each, ast.Subscript))
+    values: Iterable[Any] = (each.value for each in keys)
+    return Variable(variable) in values

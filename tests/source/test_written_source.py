@@ -13,7 +13,7 @@ from keras import layers, ops
 from source_models import MODELS, REFUSED
 
 import keras_policies
-from keras_policies.source import checking
+from keras_policies.source import checking, comparison, plain
 
 once = pytest.mark.once("the text depends on no backend")
 
@@ -214,8 +214,8 @@ def test_outputs_that_cannot_be_compared_are_told():
 
 @once
 def test_the_order_of_layers_counts_since_weights_are_saved_in_it():
-    lines, names = checking._described(chain(), checking.Style())
-    assert "    # [0, 1, 2, 3]" in lines
+    lines, names = comparison.described(chain(), train=False)
+    assert "[0, 1, 2, 3]" in lines
     assert names == [
         ("InputLayer", "image"),
         *(("Conv2D", "a"), ("Flatten", "b"), ("Dense", "c"), ("Functional", "net")),
@@ -297,21 +297,18 @@ def test_constants_of_more_than_64_numbers_need_a_file(size, tmp_path):
 
 
 @once
-@pytest.mark.parametrize("what_fails", ["a call", "loading weights"])
+@pytest.mark.parametrize("what_fails", ["call", "load"])
 def test_a_model_that_fails_where_the_first_one_works_is_refused(
     what_fails, monkeypatch
 ):
-    outputs = checking._outputs
+    ask = plain.shared.ask
 
-    def called(model, other, nest):
-        if model is not other:
-            raise ValueError("it cannot be called")
-        return outputs(model, other, nest)
+    def asked(mode, name, *request):
+        if name == what_fails:  # weights go nowhere; it cannot be called
+            return [""] if name == "load" else "ValueError: it cannot be called"
+        return ask(mode, name, *request)
 
-    if what_fails == "a call":
-        monkeypatch.setattr(checking, "_outputs", called)
-    else:  # weights go elsewhere, or nowhere
-        monkeypatch.setattr(keras.Sequential, "load_weights", lambda *args: None)
+    monkeypatch.setattr(plain.shared, "ask", asked)
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
     with pytest.raises(ValueError, match="compute something other than their configs"):
         keras_policies.to_source(model)
@@ -322,7 +319,7 @@ def test_no_constants_are_written_for_a_model_that_is_refused(tmp_path, monkeypa
     def refuse(*args):
         raise ValueError("it builds another model")
 
-    monkeypatch.setattr(checking, "next_style", refuse)
+    monkeypatch.setattr(checking.Comparison, "next_style", refuse)
     inputs = keras.Input((65,))
     model = keras.Model(inputs, inputs * np.arange(65, dtype="float32"))
     with pytest.raises(ValueError, match="another model"):
@@ -347,14 +344,14 @@ def test_the_global_policy_and_automatic_names_stay_as_they_were(monkeypatch):
 
 @once
 def test_other_threads_keep_their_global_policy_while_a_model_is_written(monkeypatch):
-    seen, checked = [], checking.next_style
+    seen, checked = [], checking.Comparison.next_style
 
     def next_style(*args):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             seen.append(pool.submit(keras.config.dtype_policy).result().name)
         return checked(*args)
 
-    monkeypatch.setattr(checking, "next_style", next_style)
+    monkeypatch.setattr(checking.Comparison, "next_style", next_style)
     keras.config.set_floatx("float16")  # what a new thread begins with
     try:
         text = keras_policies.to_source(chain())

@@ -108,6 +108,9 @@ Exclude that backend with `backends=` (`--backends`), or build the layer in code
 KP405 No source code can be written
 The model has a part that code with only Keras cannot build.
 Convert it to a .keras file instead.
+KP406 Source code has a part that no model needs
+Before code runs, its statements and names are compared with a list; one is not on it.
+Do not run it. Convert the model to a .keras file, and report the error.
 KP501 The model differs from its own graph
 The SavedModel holds the graph of its outputs, and those of the rebuilt model differ.
 Pass the classes of its layers, or open its signature.

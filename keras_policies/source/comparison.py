@@ -1,0 +1,89 @@
+"""What must be equal for equal models, computed in each of two processes."""
+
+import ast
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_policies.source.graphs import Module
+from keras_policies.source.layout import shown
+from keras_policies.source.objects import Style
+from keras_policies.source.tree import Node, Policy, replaced
+
+FROM_MASKS = "zero_output_for_mask"  # set by Bidirectional, and unused without masks
+
+
+def described(
+    model: keras.Model, *, train: bool
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return what is computed, without names; and the classes and names of layers."""
+    module = Module(Style(train=train, explicit=True, full=True))
+    tree = module.tree(model)
+    has_masks = any(map(_has_mask, (x for each in tree for x in ast.walk(each))))
+
+    def new(node: Node) -> Node | None:
+        if isinstance(node, ast.Call) and not has_masks:
+            kept = [x for x in node.keywords if x.arg != FROM_MASKS]
+            if len(kept) < len(node.keywords):
+                return replaced(ast.Call(node.func, node.args, kept), new)
+        return ast.Constant(node.name) if isinstance(node, Policy) else None
+
+    lines = list[str]()
+    for function in replaced(tree, new):
+        lines += [shown(each) for each in (function, *function.body)]
+    constants = (np.array(value).tobytes() for value in module.constants.values())
+    digests = [hashlib.sha256(each).hexdigest() for each in constants]
+    return [*lines, *digests], module.names
+
+
+def _has_mask(node: ast.AST) -> bool:
+    """Return whether code passes a mask, or may create one in a Sequential."""
+    match node:
+        case ast.keyword(arg="mask"):
+            return True
+        case ast.keyword(arg="mask_zero", value=ast.Constant(value=True)):
+            return True
+        case ast.Call(func=ast.Attribute(attr="Masking" | "Sequential")):
+            return True
+    return False
+
+
+def weights(model: keras.Model) -> list[Any]:
+    """Return shapes and dtypes of weights, and whether they are trained."""
+    frozen = {id(weight) for weight in model.non_trainable_weights}
+    return [(tuple(w.shape), str(w.dtype), id(w) in frozen) for w in model.weights]
+
+
+def digests(model: keras.Model) -> list[str]:
+    """Return a hash of the values of each weight."""
+    values = (keras.ops.convert_to_numpy(w.value) for w in model.weights)
+    return [
+        hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest() for x in values
+    ]
+
+
+def nest_of(model: keras.Model, arrays: Sequence[Any]) -> Any:
+    """Return inputs in the structure that a model takes."""
+    tensors = [*map(keras.ops.convert_to_tensor, arrays)]
+    structure = None if isinstance(model, keras.Sequential) else model.input
+    return keras.tree.pack_sequence_as(structure, tensors)
+
+
+class _Start(keras.StatelessScope):  # type: ignore[misc]
+    """Keeps the values of weights; others, such as states of RNNs, are 0."""
+
+    def get_current_value(self, variable: Any) -> Any:
+        value = super().get_current_value(variable)
+        return keras.ops.zeros(variable.shape) if value is None else value
+
+
+def outputs(model: keras.Model, arrays: Sequence[Any]) -> list[Any]:
+    """Return the outputs of a model as float32, without changing its variables."""
+    variables = model.trainable_variables + model.non_trainable_variables
+    with _Start([(x, x.value) for x in variables]):
+        found = keras.tree.flatten(model(nest_of(model, arrays), training=False))
+        floats = [keras.ops.cast(x, "float32") for x in found]
+    return [*map(keras.ops.convert_to_numpy, floats)]
