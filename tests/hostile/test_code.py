@@ -1,0 +1,136 @@
+"""What a file says never becomes code, whatever its strings look like."""
+
+import ast
+import random
+import time
+
+import hostile_code
+import keras
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import keras_policies
+from keras_policies.source import gate
+from keras_policies.source.errors import SourceError
+
+pytestmark = [
+    pytest.mark.once("the code depends on no backend"),
+    # Models with such arguments cannot be called, and outputs are not compared.
+    pytest.mark.filterwarnings("ignore::keras_policies.KerasPoliciesWarning"),
+]
+
+
+@pytest.mark.parametrize("name", hostile_code.CARRIERS)
+def test_strings_that_look_like_code_do_not_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hostile_code.CARRIERS[name](tmp_path / name)
+    model = keras_policies.load_model(tmp_path / name)
+    text = keras_policies.to_source(model, compile="loss" in name)
+    assert hostile_code.foreign(text) == set()
+    assert not (tmp_path / hostile_code.CANARY).exists()
+
+
+def test_a_dict_without_a_module_is_written_as_a_dict(tmp_path):
+    hostile_code.of_module(tmp_path / "model.keras", module=None)
+    model = keras_policies.load_model(tmp_path / "model.keras")
+    text = keras_policies.to_source(model)
+    assert '"class_name": "Popen",' in text
+
+
+def test_a_large_constant_may_belong_to_a_layer_called_file(tmp_path):
+    ends = [float(n) for n in range(65)]
+    layer = keras.layers.Discretization(bin_boundaries=ends, name="file")
+    model = keras.Sequential([keras.Input((3,)), layer])
+    text = keras_policies.to_source(model, constants=tmp_path / "model.npz")
+    assert 'CONSTANTS["file_2"].tolist()' in text
+
+
+class Drawn:
+    """Draws words with hypothesis."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def choice(self, count):
+        return self.data.draw(st.integers(0, count - 1))
+
+    def __call__(self):
+        return self.data.draw(st.sampled_from(hostile_code.WORDS) | st.text(max_size=9))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[*HealthCheck])
+@given(data=st.data())
+@pytest.mark.slow("fifteen files", one_of=1)
+def test_words_in_every_name_key_and_value_stay_data(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drawn")
+    words = Drawn(data)
+    config = hostile_code.drawn(words, 1 + words.choice(4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        reason, _ = hostile_code.problem(config, folder)
+    assert reason == ""
+    assert not (folder / hostile_code.CANARY).exists()
+
+
+BODY = "import keras\n\n\ndef build_model():\n    return {}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("open('x')", "the name 'open'"),
+        ("keras.utils.get_file('x')", "the attribute 'keras.utils.get_file'"),
+        ("keras.Model.__init__", "the attribute 'keras.Model.__init__'"),
+        ("(lambda: 1)()", "it has a Lambda"),
+        ("[x for x in range(3)]", "it has a ListComp"),
+        ("float(**{})", "keywords without names"),
+        ("keras", "the name 'keras'"),
+        ("'a'.format(1)", "the attribute"),
+    ],
+)
+def test_what_is_not_on_the_list_does_not_run(code, message):
+    text = BODY.format(code)
+    with pytest.raises(SourceError, match="it has|keywords") as raised:
+        gate.check(text, ast.parse(text).body, {})
+    assert message in str(raised.value)
+    assert raised.value.code == "KP406"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os",
+        "from os import system",
+        "from keras import utils",
+        "x = 1",
+        "with np.load('a') as file:\n    CONSTANTS = dict(file)",
+        "class A:\n    pass",
+        "@float\ndef build_x():\n    return 1",
+        "def build_x(a=open('x')):\n    return 1",
+        "def build_x():\n    keras = 1",
+    ],
+)
+def test_a_module_has_nothing_else_at_its_top(line):
+    text = f"{line}\n{BODY.format('keras.Input()')}"
+    with pytest.raises(SourceError, match="The code is not run, because"):
+        gate.check(text, ast.parse(text).body, {})
+
+
+def test_a_text_that_is_not_its_tree_does_not_run():
+    text = BODY.format("keras.Input()")
+    with pytest.raises(SourceError, match="its text is another tree"):
+        gate.check(text, ast.parse(BODY.format("keras.Input(())")).body, {})
+
+
+@pytest.mark.slow("400 layers", one_of=1)
+def test_layers_that_are_wired_at_random_take_seconds():
+    draw, i = random.Random(0), keras.Input((3,), name="i")
+    found = [i]
+    for n in range(400):
+        layer = keras.layers.Add(name=f"a{n}")
+        found.append(layer([found[-1], draw.choice(found)]))
+    model = keras.Model(i, found[-1], name="m")
+    start = time.process_time()
+    keras_policies.to_source(model)
+    assert time.process_time() - start < 5
