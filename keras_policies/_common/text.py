@@ -13,7 +13,8 @@ CONTROL = re.compile(
     "\ud800-\udfff]"
 )
 
-TRACER = re.compile(r"\w*Tracer\((\w+\[[\d, ]*\])\)")
+# A word begins at \b: from the middle of a long one, each search would go to its end.
+TRACER = re.compile(r"\b\w*Tracer\((\w+\[[\d, ]*\])\)")
 
 
 def without_tracers(text: str) -> str:

@@ -36,7 +36,7 @@ Path = str | os.PathLike[str]
 IDLE = 60  # seconds without a request after which the process ends
 OPENED = "opened"  # what is tried first with a file
 TIME = 1800  # seconds for one file; after that, the process counts as hanging
-VALUES = re.compile(r"\[\[[-+.,e\d\s\[\]naif]*\]\]")  # of a tensor in an error
+VALUES = re.compile(r"[-+.,e\d\s\[\]naif]+")  # such as those of a tensor in an error
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
 START = (
     "import sys; sys.path = sys.argv[2:]; import runpy; "
@@ -254,9 +254,16 @@ def _answered(
         while cause := error.__cause__ or error.__context__:
             error = cause
         text = f"{type(error).__name__}: {error}"[: 10 * TOLD]
-        text = VALUES.sub("[…]", text)[:TOLD].rstrip(".: ")
+        text = VALUES.sub(_without_values, text)[:TOLD].rstrip(".: ")
         return None, tried, text
     return answer, tried, None
+
+
+def _without_values(match: re.Match[str]) -> str:
+    """Return a run of characters that occur in numbers, with `[…]` for a tensor."""
+    run = match[0]
+    start, end = run.find("[["), run.rfind("]]")
+    return f"{run[:start]}[…]{run[end + 2 :]}" if -1 < start < end else run
 
 
 def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.assembly import targets
+from keras_policies.legacy.assembly import masks, targets
 from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_name, snake_case
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.weights import LegacyWeight
 
-Release = tuple[int, int]
 FORMAT = "Keras 2 .keras"
 REVERSED = 2, 15  # the first release that sorts attributes in reverse order
 UNCOUNTED = 2, 14  # the first that does not count layers that are already stored
@@ -31,8 +30,7 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
     """
     if legacy.format != FORMAT:
         return legacy
-    found = re.search(r"(\d+)\.(\d+)", legacy.written_by)
-    release = (int(found[1]), int(found[2])) if found else REVERSED
+    release = masks.release(legacy.written_by)
     places = [*targets.layers(model)]
     stored = {id(place.layer): place.stored_path for place in places}
     paths: dict[str, str] = {}
@@ -64,7 +62,7 @@ def _renamed(weight: LegacyWeight, layer: str, paths: dict[str, str]) -> LegacyW
 
 
 def _walk(
-    layer: keras.Layer, path: str, release: Release, seen: set[int]
+    layer: keras.Layer, path: str, release: masks.Release, seen: set[int]
 ) -> Iterator[tuple[keras.Layer, str]]:
     """Yield layers and their paths, in the order in which Keras 2 stored them."""
     seen.add(id(layer))
@@ -85,7 +83,7 @@ def _walk(
 
 
 def _attributes(
-    layer: keras.Layer, release: Release
+    layer: keras.Layer, release: masks.Release
 ) -> list[tuple[str, keras.Layer | list[keras.Layer]]]:
     """Return the layers and lists of layers in a layer, in the order of Keras 2."""
     found: dict[str, keras.Layer | list[keras.Layer]] = {}

@@ -13,7 +13,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
 
 REFUSED = (
-    re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
+    re.compile(r"\b(\w+)\.__init__\(\) got an unexpected keyword argument"),
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
 )
 # The classes that configs name.
@@ -36,8 +36,8 @@ def whole_tracebacks() -> Iterator[None]:
 def innermost(error: BaseException) -> str:
     """Return the text of the error that Keras has wrapped, without a full stop."""
     error = _root(error)
-    text = without_tracers(f"{type(error).__name__}: {error}")
-    return text[: limits.TOLD_MESSAGE].rstrip(".: ")
+    text = f"{type(error).__name__}: {error}"[: limits.TOLD_MESSAGE]
+    return without_tracers(text).rstrip(".: ")
 
 
 def _root(error: BaseException) -> BaseException:

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import keras
+
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
 
@@ -16,6 +18,28 @@ class Maker:
     """Stands for a class; Keras calls its `from_config`."""
 
     from_config: Make
+
+
+def sequential(config: Config) -> Make | None:
+    """Return the maker of a stock Sequential, or None for other configs.
+
+    The `from_config` of Keras calls all layers again for each layer that it adds.
+    """
+    if config.get("class_name") != "Sequential" or not _is_of_keras(config):
+        return None
+
+    def make(config: Config) -> keras.Sequential:
+        model = keras.Sequential.from_config({**config, "layers": []})
+        layers = [keras.saving.deserialize_keras_object(x) for x in config["layers"]]
+        for layer in layers:
+            model.add(layer, rebuild=layer is layers[-1])
+        return model
+
+    return make
+
+
+def _is_of_keras(config: Config) -> bool:
+    return f"{config.get('module')}.".startswith("keras.")
 
 
 def subclass(cls: type[Any], make: Callable[..., Any]) -> type[Any]:

@@ -52,6 +52,8 @@ SINCE = {
 KEEPING = (keras.layers.Softmax,)  # propagated masks before it used them
 ZEROS_AT_PADDING = 2, 1  # the first release in which Bidirectional returned them
 NEWEST = 2, 15
+# With so few digits, a search from each digit of a long number stays short.
+RELEASE = re.compile(r"(?<!\d)(\d{1,4})\.(\d{1,4})[.\d]*(-tf)?")
 FILLED_IN = "mask", "query_mask", "value_mask", "key_mask"  # by Keras 3
 
 
@@ -64,7 +66,7 @@ def release(written_by: str) -> Release:
         >>> release("Keras 2.2.4-tf")  # or 2.0
         (2, 1)
     """
-    match = re.search(r"(\d+)\.(\d+)[.\d]*(-tf)?", written_by)
+    match = RELEASE.search(written_by)
     if not match:
         return NEWEST
     major, minor = int(match[1]), int(match[2])

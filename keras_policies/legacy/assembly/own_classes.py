@@ -21,7 +21,7 @@ from keras_policies.legacy.assembly import (
     masks,
     programs,
 )
-from keras_policies.legacy.assembly.makers import Make, Maker
+from keras_policies.legacy.assembly.makers import Make, Maker, sequential
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.policies.global_policy import policy_scope
@@ -105,6 +105,7 @@ def with_makers(
         of_model = (policy,) if is_root else ()
         own = _own_maker(value, cut, *of_model)
         make = programs.maker(value, built) or own or cut or stock
+        make = make or sequential(value)
         if make is None:
             return inner
         name = f"<{value['class_name']} {len(makers)}>"

@@ -3,7 +3,7 @@
 import collections
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_policies._common.types import Config
@@ -19,6 +19,7 @@ PROGRAM = f"{PACKAGE}>Program"
 OF_KERAS = "keras", "tf_keras"
 NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
 KERAS_TENSOR = "__keras_tensor__"  # in the calls of a Functional
+DIGITS = 9  # of the counter in a name
 
 
 def name_of(config: Config) -> str:
@@ -217,6 +218,26 @@ def beginnings(path: str) -> Iterator[str]:
     return itertools.accumulate(path.split("/"), "{}/{}".format)
 
 
+def beginnings_among(names: Collection[str]) -> Callable[[str], Iterator[str]]:
+    """Return a function that yields the names with which a path begins, shortest first.
+
+    They end at a `/` or are the path. Paths may have as many `/` as characters; a
+    thousand names of different lengths take half a megabyte.
+
+    Example:
+        >>> [*beginnings_among({"a", "a/b", "a/bc"})("a/bc/d")]
+        ['a', 'a/bc']
+    """
+    lengths = sorted({*map(len, names)})
+
+    def found(path: str) -> Iterator[str]:
+        for length in itertools.takewhile(len(path).__ge__, lengths):
+            if path[length : length + 1] in ("", "/") and path[:length] in names:
+                yield path[:length]
+
+    return found
+
+
 def without_package(class_name: str) -> str:
     """Return a class name without its package: `package>Dense` becomes `Dense`."""
     return class_name.rpartition(">")[2]
@@ -284,10 +305,14 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
         if SHARED not in layer:  # it is in another model, which comes first
             by_class[snake_case(str(layer.get("class_name")))].append(layer)
     found: dict[str, Config] = {}
-    listed = [*names]
-    for name, same_class in by_class.items():
-        match = re.compile(rf"{name}(?:_(\d+))?").fullmatch
-        counters = [(int(m[1] or 0), m[0]) for m in map(match, listed) if m]
+    by_kind = collections.defaultdict[str, list[tuple[int, str]]](list)
+    for name in names:
+        kind, _, number = name.rpartition("_")
+        by_kind[name].append((0, name))
+        if number.isdecimal() and len(number) <= DIGITS:
+            by_kind[kind].append((int(number), name))
+    for kind, same_class in by_class.items():
+        counters = by_kind[kind]
         if len(counters) < len(same_class):  # the rest is stored with inner models
             outside = [layer for layer in same_class if identity(layer) not in inside]
             same_class = outside or same_class

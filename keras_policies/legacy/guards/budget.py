@@ -20,6 +20,7 @@ from keras_policies.legacy.guards import limits
 ITEM = 0.5  # a value that is inspected
 STEP = 4  # a bytecode instruction
 OP = 450  # an op that Keras creates
+PAIR = 0.06  # of tensors that a layer takes in one call
 RETRY = 1  # each tensor of a call that is not possible yet and is tried again
 NUMBER = 0.005  # a number that numpy computes
 COMPILED = 150_000  # a Keras function on arrays of new shapes, which jax compiles
@@ -156,22 +157,37 @@ def runs(config: Any) -> int:
     """Return how many layers Keras runs in all calls of a layer or a model.
 
     Keras runs a model's layers once to build it, and again in each of its calls: 20
-    nested models that each call the next one twice run a million layers. Raise
-    `LimitError` if there are too many.
+    nested models that each call the next one twice run a million layers. Keras also
+    runs the layers of a Sequential for each one that it adds. Raise `LimitError` if
+    there are too many.
     """
     what = "runs of layers in models that call each other"
     limit = Limit(limits.LAYER_RUNS, what)
-    return _runs(config, limit) if isinstance(config, dict) else 0
+    calls = Limit(limits.LAYER_CALLS, "calls of layers")
+    return _runs(config, limit, calls) if isinstance(config, dict) else 0
 
 
-def _runs(layer: Config, limit: Limit) -> int:
+def _runs(layer: Config, limit: Limit, all_calls: Limit) -> int:
     """Return how many layers run in all calls of a layer: itself or its inner ones."""
     config, nodes = layer.get("config"), layer.get("inbound_nodes")
     wrapped = config.get("layer") if isinstance(config, dict) else None
     inner = [wrapped] if isinstance(wrapped, dict) else inner_layers(layer)
-    size = sum(_runs(item, limit) for item in inner)
+    size = sum(_runs(item, limit, all_calls) for item in inner)
     if is_program(layer) and isinstance(config, dict):
         size = int(config.get("runs", 0))
-    limit.spend(size)
-    calls = len(nodes) if isinstance(nodes, list) else 1
-    return max(1, calls) * max(1, size)
+    is_sequential = layer.get("class_name") == "Sequential"
+    limit.spend(size * (len(inner) + 1) // 2 if is_sequential else size)
+    calls = max(1, len(nodes)) if isinstance(nodes, list) else 1
+    all_calls.spend(calls)
+    return calls * max(1, size)
+
+
+def check_inputs(count: int) -> None:
+    """Raise if a layer takes too many tensors in one call; charge for them.
+
+    A Concatenate of Keras compares each of them with all others.
+    """
+    if count > limits.CALL_INPUTS:
+        reason = f"it takes {count} tensors, expected at most {limits.CALL_INPUTS}."
+        raise LimitError(reason)
+    work(PAIR * count**2)

@@ -53,6 +53,7 @@ SHARED = 1  # flag: the datatype is stored elsewhere; tf.keras never sets it
 VARIABLE_LENGTH = 9
 # The datatype of a text, ASCII or UTF-8: variable length, single bytes.
 TEXT_DATATYPE = re.compile(rb"\x19\x01[\0\1]\0\x10\0{3}\x10\0{3}\x01\0{3}\0\0\x08\0")
+TEXT_BYTES = 20
 DIMENSIONS_AT = {1: 8, 2: 4}  # version of a dataspace -> offset in it
 TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
@@ -122,7 +123,8 @@ def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
             if version > 1 and data[start + 1] & SHARED:
                 raise LegacyModelError(f"{attribute} has its datatype elsewhere.")
             padded = [-(-size // padding) * padding for size in parts]
-            if not _is_text(data[begin + padded[0] : begin + padded[0] + parts[1]]):
+            datatype = begin + padded[0]
+            if not _is_text(data[datatype : datatype + min(parts[1], TEXT_BYTES + 1)]):
                 raise LegacyModelError(
                     f"{attribute} has a datatype that is not a text."
                 )

@@ -15,6 +15,8 @@ SMALL_WORK = 1_200_000  # about microseconds, in addition
 RANK = 64  # axes of a tensor: the most in numpy and torch; a gather can double them
 LAYER_ORDERS = 1_000  # orders in which a class may have created its lists of layers
 LAYER_RUNS = 60_000  # calls: models that call each other; a million take a minute
+LAYER_CALLS = 6_000  # that a model lists: each takes Keras most of a millisecond
+CALL_INPUTS = 4_000  # tensors that a layer takes in one call
 
 # Archives, and other packed data.
 EXPANSION = 4  # times its packed size: zip bombs; packed weights shrink to half
@@ -38,6 +40,11 @@ JSON_NUMBERS = {  # lengths of lists that Keras builds before it allocates array
     "num_thresholds": 100_000,
 }
 YAML_BYTES = 2 * MIB  # of a text: its parser takes seconds for a megabyte
+YAML_SIGNS = {  # in a text: what its parser takes long for, or quadratic time
+    **{"%": 1_000, "---": 1_000, "...": 1_000},  # directives, documents
+    **{"&": 10_000, "*": 100_000},  # anchors, aliases
+    **{":": 100_000, "?": 100_000, "- ": 200_000, ",": 200_000},  # keys, items
+}
 YAML_DEPTH = 200  # nested values: each level of models takes 4
 METADATA_BYTES = 64 * KIB  # of metadata.json in a .keras file
 PATH_CHARACTERS = 64 * KIB  # of a layer: the most that HDF5 supports

@@ -54,6 +54,7 @@ def decode(text: bytes, part: str) -> Config:
     if len(text) > limits.YAML_BYTES:
         reason = f"{part}: {len(text)} bytes of YAML, expected at most "
         raise LegacyModelError(f"{reason}{limits.YAML_BYTES}.", code="KP201")
+    characters = _counted(text, part)
     try:
         import yaml
     except ImportError as error:
@@ -64,11 +65,29 @@ def decode(text: bytes, part: str) -> Config:
         ) from error
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        decoded = _Builder(part).read(yaml.parse(text, Loader=loader))
+        decoded = _Builder(part).read(yaml.parse(characters, Loader=loader))
     except yaml.YAMLError as error:
         reason = f"{part}: not readable as YAML: {str(error)[: limits.TOLD_MESSAGE]}."
         raise LegacyModelError(reason) from error
     return texts.mapping(decoded, part, "a mapping")
+
+
+def _counted(text: bytes, part: str) -> str:
+    """Return a text as a str, before it is parsed; refuse too many of `YAML_SIGNS`.
+
+    libyaml also reads UTF-16, in which the signs are other bytes.
+    """
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError as error:
+        reason = f"{part}: not readable as YAML: it is not UTF-8."
+        raise LegacyModelError(reason) from error
+    for sign, most in limits.YAML_SIGNS.items():
+        count = decoded.count(sign)
+        if count > most:
+            reason = f"{count} times {sign!r}, expected at most {most}"
+            raise LimitError(f"{part}: {reason} in YAML.")
+    return decoded
 
 
 class _Builder:

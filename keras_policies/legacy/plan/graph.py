@@ -25,7 +25,8 @@ from keras_policies.legacy.base.configs import (
     layer_name,
     name_of,
 )
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 from keras_policies.legacy.plan.build_order import LayerCall, in_build_order
@@ -81,7 +82,11 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         if not converted:
             continue
         name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
-        _check_constants(name, tensors(nodes, graph.names))
+        for node in nodes:
+            inputs = tensors(node, graph.names)
+            with located(layer=name):
+                budget.check_inputs(len(inputs))
+            _check_constants(name, inputs)
         is_op = op_layers.is_call(converted)
         if not is_op:
             nodes, constants = graph.with_constants(name, nodes)

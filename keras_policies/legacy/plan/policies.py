@@ -6,7 +6,6 @@ with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
 
 import collections
 import importlib
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import PolicyLike
-from keras_policies.legacy.base.configs import policy_name
+from keras_policies.legacy.base.configs import beginnings_among, policy_name
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.loss_scaling import loss_scale as loss_scales
 from keras_policies.loss_scaling.loss_scale import LossScale
@@ -160,10 +159,11 @@ def written_in(legacy: LegacyModel) -> Iterator[Any]:
 def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list[Any]]:
     """Return `{path of a model: dtypes of the layers in it}`, from those by path."""
     dtypes_of_models: dict[str, list[Any]] = {model: [] for model in models}
+    models_around = beginnings_among(dtypes_of_models)
     for path, dtype in dtypes.items():
-        for slash in re.finditer("/", path) if dtypes_of_models else ():
-            if path[: slash.start()] in dtypes_of_models:
-                dtypes_of_models[path[: slash.start()]].append(dtype)
+        for model in models_around(path):
+            if model != path:
+                dtypes_of_models[model].append(dtype)
     return dtypes_of_models
 
 

@@ -5,12 +5,12 @@ In Keras 3, both are part of the layer's config: see `plan/preprocessing.py`.
 """
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
-from keras_policies.legacy.base.configs import beginnings, without_package
+from keras_policies.legacy.base.configs import beginnings_among, without_package
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import budget
@@ -36,12 +36,14 @@ def take(
     """
     learned = {}
     used: set[int] = set()
-    below: dict[str, dict[str, list[LegacyWeight]]] = {}
+    layers_around, places = beginnings_among(weights), dict[str, tuple[str, str]]()
+    wanted = collections.defaultdict[str, set[str]](set)
     for path in dict.fromkeys((*_in_config(config), *tokens)):
-        layer = next((name for name in beginnings(path) if name in weights), "")
-        if layer not in below:
-            below[layer] = _by_beginning(weights.get(layer, ()))
-        inner = path.removeprefix(layer).lstrip("/")
+        layer = next(layers_around(path), "")
+        places[path] = layer, path.removeprefix(layer).lstrip("/")
+        wanted[layer].add(places[path][1])
+    below = {name: _below(weights.get(name, ()), wanted[name]) for name in wanted}
+    for path, (layer, inner) in places.items():
         weights_below = [item for item in below[layer][inner] if id(item) not in used]
         used.update(map(id, weights_below))
         learned[path] = Vocabulary(tokens.get(path, {}), tuple(weights_below))
@@ -52,12 +54,14 @@ def take(
     return learned, remaining
 
 
-def _by_beginning(weights: Iterable[LegacyWeight]) -> dict[str, list[LegacyWeight]]:
+def _below(
+    weights: Sequence[LegacyWeight], paths: Collection[str]
+) -> dict[str, list[LegacyWeight]]:
     """Return `{path: weights below it}`; paths have no leading underscores."""
-    below = collections.defaultdict(list, {"": list(weights)})
+    below = collections.defaultdict(list, {"": [*weights]})
+    paths_around = beginnings_among({*paths} - {""})
     for weight in weights:
         parts = [part.lstrip("_") for part in weight.path.split("/")]
-        for beginning in beginnings("/".join(parts[:-1])):
-            if beginning:
-                below[beginning].append(weight)
+        for path in paths_around("/".join(parts[:-1])):
+            below[path].append(weight)
     return below
