@@ -982,6 +982,138 @@ def scopes_of_every_name():
     return graph(write)
 
 
+# Texts, calls, names
+
+
+def long_word(length=1_000_000):
+    """An architecture whose word of a million letters is in an error of Keras."""
+    dense = {"name": "e", "batch_input_shape": [None, 3], "output_shape": [3]}
+    dense["equation"] = "ab,bc->ac" + "z" * length
+    layers = [{"class_name": "EinsumDense", "config": dense}]
+    model = {"class_name": "Sequential", "config": {"name": "s", "layers": layers}}
+    text = json.dumps({**model, "keras_version": "2.15.0", "backend": "tensorflow"})
+    return {"model.json": text.encode()}
+
+
+def yaml(line, times=180_000):
+    """A YAML text of numbered lines."""
+    return {"model.yaml": "".join(line.format(n) for n in range(times)).encode()}
+
+
+def yaml_of_tags():
+    return yaml("%TAG !{:x}! x\n", 60_000)
+
+
+def yaml_of_documents():
+    return yaml("---\n", 500_000)
+
+
+def yaml_of_keys():
+    return yaml("k{:x}: 1\n")
+
+
+def yaml_of_anchors():
+    return yaml("- &a{:x} 1\n")
+
+
+def yaml_of_items():
+    return yaml("- ", 900_000)
+
+
+def yaml_in_utf_16():
+    """The signs are other bytes, and libyaml reads them all the same."""
+    text = yaml_of_tags()["model.yaml"].decode()
+    return {"model.yaml": text.encode("utf-16")}
+
+
+def _called_on(class_name, nodes, outputs):
+    """Return an H5 file with a Functional of an input and a layer, called on it."""
+    first = {"class_name": "InputLayer", "name": "x", "inbound_nodes": []}
+    first["config"] = {"name": "x", "batch_input_shape": [None, 4]}
+    second = {"class_name": class_name, "name": "y", "config": {"name": "y"}}
+    second["inbound_nodes"] = nodes
+    ends = {"input_layers": [["x", 0, 0]], "output_layers": outputs}
+    config = {"name": "m", "layers": [first, second], **ends}
+    model = {"class_name": "Functional", "config": config}
+
+    def edit(file):
+        file.attrs["model_config"] = json.dumps(model)
+
+    return h5([], edit=edit)
+
+
+def one_tensor_many_times():
+    nodes = [[["x", 0, 0, {}]] * 50_000]
+    return _called_on("Concatenate", nodes, [["y", 0, 0]])
+
+
+def a_layer_called_many_times():
+    nodes = [[["x", 0, 0, {}]]] * 20_000
+    return _called_on("ReLU", nodes, [["y", n, 0] for n in range(20_000)])
+
+
+def layers_in_a_row(count=1_000):
+    """A Sequential, of which Keras runs all layers again for each of them."""
+    names = (f"r{number}" for number in range(count))
+    return h5([INPUT, *({"class_name": "ReLU", "config": {"name": n}} for n in names)])
+
+
+def many_layers_in_a_row():
+    return layers_in_a_row(20_000)
+
+
+def weights_that_are_one():
+    """A thousand names of one group, and in it a thousand of one dataset."""
+
+    def edit(file):
+        group = file["model_weights"]
+        first = group.create_group("0")
+        first["0"] = np.zeros(1, "f")
+        for number in range(1, 1_000):
+            first[str(number)] = first["0"]
+            group[str(number)] = first
+        names = [str(number).encode() for number in range(1_000)]
+        first.attrs["weight_names"] = group.attrs["layer_names"] = names
+
+    return h5([INPUT], edit=edit)
+
+
+def one_name_many_times():
+    """A name of a layer half a million times; HDF5 stores it outside of the header."""
+
+    def edit(file):
+        group = file["model_weights"]
+        group.create_group("a").attrs["weight_names"] = np.array([], "S1")
+        del group.attrs["layer_names"]
+        for number in range(10):  # a part has up to 64 KiB
+            group.attrs[f"layer_names{number}"] = np.full(60_000, b"a")
+
+    return h5([INPUT], edit=edit)
+
+
+def names_with_slashes():
+    """Models with long names of slashes, each with a layer with such a name."""
+
+    def inner(number):
+        name = "a/" * 8_000 + str(number)
+        layer = {"class_name": "IntegerLookup", "config": {"name": name}}
+        return {
+            "class_name": "Sequential",
+            "config": {"name": name, "layers": [INPUT, layer]},
+        }
+
+    return h5([INPUT, *map(inner, range(30))])
+
+
+def long_version():
+    """The version of Keras is a number of many digits."""
+
+    def edit(file):
+        file.attrs["keras_version"] = "2" * 60_000
+
+    return h5([INPUT, {"class_name": "ReLU", "config": {"name": "r"}}], edit=edit)
+
+
 MODEL, LOAD, WEIGHTS = ("inspect", "load"), ("load",), ("weights",)
 WORK = "asks for more work than the size of the file explains"
 TOGETHER = "its weights together claims 1000000000 bytes"
@@ -1028,6 +1160,21 @@ COSTS = {
     **{
         make.__name__: (actions, make, match)
         for actions, make, match in (
+            (LOAD, long_word, "Dimension 'z' was specified in the output"),
+            (MODEL, yaml_of_tags, "60000 times '%', expected at most 1000 in YAML"),
+            (MODEL, yaml_of_documents, "500000 times '---', expected at most 1000"),
+            (MODEL, yaml_of_keys, "180000 times ':', expected at most 100000 in"),
+            (MODEL, yaml_of_anchors, "180000 times '&', expected at most 10000 in"),
+            (MODEL, yaml_of_items, "900000 times '- ', expected at most 200000"),
+            (MODEL, yaml_in_utf_16, "not readable as YAML: it is not UTF-8"),
+            (MODEL, one_tensor_many_times, "takes 50000 tensors, expected at most"),
+            (MODEL, a_layer_called_many_times, "more than 6000 calls of layers"),
+            (MODEL, layers_in_a_row, "more than 60000 runs of layers"),
+            (MODEL, many_layers_in_a_row, "more than 6000 calls of layers"),
+            (MODEL, weights_that_are_one, "weights for its size"),
+            (MODEL, one_name_many_times, "'layer_names' has 'a' twice"),
+            (MODEL, names_with_slashes, ""),
+            (MODEL, long_version, None),
             (LOAD, sizes_in_each_other, "a size of more than 200 numbers and axes"),
             (MODEL, many_oov, "num_oov_indices=3e.08, expected at most 1000000"),
             (MODEL, many_thresholds, "num_thresholds=1e.08, expected at most 100000"),

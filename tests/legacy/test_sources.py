@@ -12,12 +12,14 @@ import lzma
 import os
 import pathlib
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import tarfile
 import tempfile
 import threading
+import time
 import warnings
 import zipfile
 
@@ -38,6 +40,7 @@ from keras_policies import (
 )
 from keras_policies.cli.main import main
 from keras_policies.legacy.guards import limits
+from keras_policies.legacy.readers import downloads
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 SAVED_MODEL, H5 = SOURCE / "saved_model", SOURCE / "model.h5"
@@ -591,31 +594,39 @@ def test_a_folder_of_several_models_at_an_address_is_refused_with_their_names(me
         load_model("memory://bucket")
 
 
+REDIRECTS = {"/to": "/old.h5", "/round": "/round", "/away": f"file://{H5}"}
+
+
 class Site(http.server.BaseHTTPRequestHandler):
     """A host of models; some of its answers do not end, or not as they say."""
 
     def do_GET(self):
         path, content = self.path.partition("?")[0], H5.read_bytes()
-        if path in ("/to", "/round"):
+        if path in REDIRECTS:
             self.send_response(302)
-            self.send_header("Location", "/old.h5" if path == "/to" else path)
+            self.send_header("Location", REDIRECTS[path])
             self.end_headers()
             return
         if path == "/list/":
             content = b'<a href="old.h5">old.h5</a>'
-        known = ("/old.h5", "/list/", "/short.h5", "/endless.h5")
+        if path == "/packed.h5":
+            content = gzip.compress(content)
+        known = ("/old.h5", "/list/", "/short.h5", "/endless.h5", "/packed.h5", "/slow")
         self.send_response(200 if path in known else 404)
+        if path == "/packed.h5":
+            self.send_header("Content-Encoding", "gzip")
         if path != "/endless.h5":
             more = 9 if path == "/short.h5" else 0
             self.send_header("Content-Length", len(content) + more)
         self.end_headers()
         with contextlib.suppress(ConnectionError):
-            while self.command == "GET" and path in known:
+            for byte in content[:100] if path == "/slow" else b"":
+                time.sleep(0.05)
+                self.wfile.write(bytes([byte]))
+            while path in known:
                 self.wfile.write(content)
                 if path != "/endless.h5":
                     break
-
-    do_HEAD = do_GET  # noqa: N815 (as in http.server)
 
     def log_message(self, *args):
         pass
@@ -624,7 +635,6 @@ class Site(http.server.BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def site():
     """The address of a host."""
-    pytest.importorskip("aiohttp")  # comes with fsspec[http]
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -644,8 +654,10 @@ def test_a_model_opens_at_the_address_of_a_host(site, path):
     ("path", "problem"),
     [
         ("/none.h5", r"/none.h5: there is no such file .* Check the address and your"),
-        ("/round", "/round: there is no such file"),
-        ("/short.h5", "/short.h5: it cannot be read: .*Not enough data"),
+        ("/round", "/round: it cannot be read: .*infinite loop"),
+        ("/away", "/away: the host redirects to 'file://.*, expected an address of"),
+        ("/packed.h5", r"/packed.h5: the host packs the file .*gzip'\), although"),
+        ("/short.h5", "/short.h5: it cannot be read: EOFError: it ends 9 bytes too"),
         ("/list/", "/list/: no model: it begins with b'<a href"),
         ("/endless.h5", "/endless.h5: the file has more than 10000000 bytes at the"),
     ],
@@ -654,6 +666,64 @@ def test_what_a_host_answers_is_refused_by_name(site, path, problem, monkeypatch
     monkeypatch.setattr(limits, "ARCHIVE_BYTES", 10_000_000)
     with pytest.raises(LegacyModelError, match=f"^{site}{problem}"):
         load_model(site + path)
+
+
+def test_a_host_that_sends_a_byte_now_and_then_is_not_waited_for(site, monkeypatch):
+    monkeypatch.setattr(limits, "DOWNLOAD_SECONDS", 0.4)
+    start = time.monotonic()
+    with pytest.raises(
+        LegacyModelError, match=r"/slow: \d+ bytes came in 0 s, expected"
+    ):
+        load_model(f"{site}/slow")
+    assert time.monotonic() - start < 4
+
+
+def test_a_host_that_does_not_answer_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(limits, "DOWNLOAD_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/old.h5"
+        with pytest.raises(LegacyModelError, match="0 bytes came in 0 s, expected at"):
+            load_model(address)
+
+
+def test_a_name_and_a_password_are_sent_to_the_host_alone():
+    request = downloads._request("https://me:a%20b@host/a%20b c?x=1#part")
+    assert request.full_url == "https://host/a%20b%20c?x=1"
+    assert request.unredirected_hdrs == {"Authorization": "Basic bWU6YSBi"}
+    assert request.headers == {"Accept-encoding": "identity"}
+
+
+@pytest.mark.parametrize("scheme", ["file", "local", "FILE"])
+def test_a_file_address_is_read_as_the_path_in_it(scheme):
+    assert inspect_model(f"{scheme}://{H5}").path == f"{scheme}://{H5}"
+    with pytest.raises(LegacyModelError, match="did you mean|Pass the folder"):
+        inspect_model(f"{scheme}://{SAVED_MODEL / 'saved_model.pb'}")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.parametrize("scheme", ["file://", "local://", ""])
+def test_no_address_follows_a_link_out_of_a_folder(tmp_path, monkeypatch, scheme):
+    folder = tmp_path / "model"
+    shutil.copytree(SAVED_MODEL, folder)
+    (folder / "saved_model.pb").rename(tmp_path / "secret")
+    (folder / "saved_model.pb").symlink_to(tmp_path / "secret")
+    monkeypatch.chdir(tmp_path)
+    for path in (folder, "model"):
+        with pytest.raises(LegacyModelError, match="a link to a file outside of"):
+            load_model(f"{scheme}{path}")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no FIFOs")
+@pytest.mark.parametrize("scheme", ["file://", "local://", ""])
+def test_no_address_opens_a_named_pipe(tmp_path, scheme):
+    os.mkfifo(tmp_path / "model.h5")
+    with pytest.raises(LegacyModelError, match=r"a named pipe \(FIFO\), expected"):
+        load_model(f"{scheme}{tmp_path / 'model.h5'}")
+
+
+def test_several_addresses_in_one_are_refused():
+    with pytest.raises(LegacyModelError, match="several addresses in one"):
+        load_model(f"simplecache::file://{H5}")
 
 
 def test_an_address_without_fsspec_says_what_to_install(monkeypatch):

@@ -262,6 +262,12 @@ def test_the_limits_on_the_security_page_are_those_of_the_code():
         f"| {limits.WORK_PER_BYTE} for each byte of the file, and "
         f"{limits.SMALL_WORK / million} million, added up |",
         f"| axes of a tensor | {limits.RANK} |",
+        f"| {limits.LAYER_CALLS:,}, and {limits.CALL_INPUTS:,} tensors in one call; "
+        f"{limits.LAYER_RUNS:,} runs of layers in models that call each other |",
+        f"| YAML | {limits.YAML_BYTES // mib} MiB, {limits.YAML_SIGNS[':']:,} keys, "
+        f"{limits.YAML_SIGNS['&']:,} anchors, {limits.YAML_DEPTH} levels |",
+        f"a download ends at {limits.ARCHIVE_BYTES // limits.GIB} GiB",
+        f"if it is slower than {limits.DOWNLOAD_RATE // limits.KIB} KiB a second",
         f"| {limits.EXPANSION} times its packed size, and "
         f"{limits.SMALL_FILE_BYTES // mib} MiB |",
         f"| {limits.ARCHIVE_ENTRIES:,}, with paths of {limits.ARCHIVE_NAME_BYTES:,} "
@@ -275,6 +281,14 @@ def test_the_limits_on_the_security_page_are_those_of_the_code():
         f"| protocol buffers | {limits.MESSAGES // million} million messages |",
     )
     assert [row for row in rows if row not in page] == []
+
+
+def test_the_tests_that_the_security_page_names_are_there():
+    page = (ROOT / "docs" / "security.md").read_text("utf8")
+    named = re.findall(r"<!-- (tests/\S+\.py): (test_\w+) -->", page)
+    assert len(named) >= 15
+    for path, name in named:
+        assert f"def {name}(" in (ROOT / path).read_text("utf8"), name
 
 
 def test_every_limit_on_the_page_of_limits_is_used_and_no_other_page_has_one():

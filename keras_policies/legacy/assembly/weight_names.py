@@ -13,6 +13,7 @@ from keras_policies.legacy.assembly.targets import fits, is_graph
 from keras_policies.legacy.assembly.weight_orders import Part
 from keras_policies.legacy.base.configs import layer_name, snake_case
 from keras_policies.legacy.base.weights import LegacyWeight
+from keras_policies.legacy.guards import limits
 
 # Names in tf.keras -> names in Keras 3, of DepthwiseConv1D and 2D.
 RENAMED = {"depthwise_kernel": "kernel"}
@@ -37,7 +38,7 @@ def may_be(
     `dense_1`. That is less sure of layers that a program makes, or a `build`, where
     tf.keras may count anew: only `trusts_all` takes it for a fact.
     """
-    scopes = [weight.name.split("/")[:-1] for weight in weights]
+    scopes = [weight.name.split("/")[:-1][: limits.SCOPES] for weight in weights]
     named = _named(part, scopes, trusts_all)
     owners = [
         [named[name] for name in _joined(each) if name in named] for each in scopes

@@ -25,7 +25,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.assembly.targets import is_graph
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards import budget, limits
 
 # Class -> the part whose config it holds. The layers in the config of a Bidirectional
 # are not those that it trains, so their flags do not count.
@@ -319,6 +319,7 @@ def _distinct(ways: list[Way]) -> list[Way]:
     """Return, for each length of both lists, those that differ, up to two."""
     by_ends = collections.defaultdict[tuple[int, int], list[Assignment]](list)
     for first, second, way in ways:
+        budget.work(budget.WAY + budget.COPY * len(way))
         by_ends[first, second].append(way)
     return [(*ends, way) for ends in by_ends for way in _different(by_ends[ends])]
 

@@ -31,6 +31,7 @@ from keras_policies.legacy.assembly.weight_orders import (
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
+from keras_policies.legacy.guards import budget
 
 Weights: TypeAlias = Sequence[LegacyWeight]
 # By layer; `""` stands for the model itself.
@@ -166,7 +167,7 @@ def _fit(
     else:
         kept = weights
         if other and len(weights) > len(variables):
-            kept = [w for w in weights if any(fits(v.variable, w) for v in variables)]
+            kept = _fitting(weights, variables)
         free = {id(item.variable) for item in variables}
         in_code = Parts(free, by_code=True).part(layer, config)
         found = _by_order(Parts(free).part(layer, config), in_code, kept)
@@ -177,6 +178,18 @@ def _fit(
     ):
         raise _MisfitError
     return found, rest
+
+
+def _fitting(weights: Weights, variables: Sequence[Target]) -> Weights:
+    """Return the weights that fit any of some variables."""
+    kinds = {(weight.shape, weight.dtype): weight for weight in weights}
+    budget.work(budget.PAIR * len(kinds) * len(variables))
+    fitting = {
+        kind
+        for kind, weight in kinds.items()
+        if any(fits(item.variable, weight) for item in variables)
+    }
+    return [weight for weight in weights if (weight.shape, weight.dtype) in fitting]
 
 
 class _MisfitError(Exception):

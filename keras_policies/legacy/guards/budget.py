@@ -21,6 +21,8 @@ ITEM = 0.5  # a value that is inspected
 STEP = 4  # a bytecode instruction
 OP = 450  # an op that Keras creates
 PAIR = 0.06  # of tensors that a layer takes in one call
+WAY = 4  # in which weights may be listed, at one of their parts
+ASSIGNMENT = 20  # to a variable, before a read of it
 RETRY = 1  # each tensor of a call that is not possible yet and is tried again
 NUMBER = 0.005  # a number that numpy computes
 COMPILED = 150_000  # a Keras function on arrays of new shapes, which jax compiles
@@ -138,6 +140,15 @@ class Limit:
             )
             raise LimitError(reason)
         self._left -= count
+
+    def close(self) -> None:
+        """Refuse whatever is counted from now on."""
+        self._left = 0
+
+    @property
+    def spent(self) -> int:
+        """int, what was counted so far."""
+        return self.most - self._left
 
 
 def layer_path(prefix: str, name: str) -> str:

@@ -30,6 +30,9 @@ ARCHIVE_DEPTH = 32  # nested folders
 ARCHIVE_BYTES = 64 * GIB  # of all files: a full disk
 ARCHIVE_READ_BYTES = 8 * MIB  # of one read: contents are read in pieces, headers whole
 XZ_BYTES = 128 * MIB  # of the dictionary of an .xz file: `xz -9` needs 65 MiB
+DOWNLOAD_SILENCE = 60  # seconds without a byte from a host
+DOWNLOAD_SECONDS = 60  # before a download must be as fast as this:
+DOWNLOAD_RATE = 16 * KIB  # bytes a second: hosts that send a byte a minute
 FOLDER_FILES = 100_000  # files whose size and time are checked; others are ignored
 
 # Texts.
@@ -55,6 +58,7 @@ TEXT_COUNTS = 10_000_000  # numbers in the row of a text
 TEXT_WIDTHS = 100  # words of an n-gram, and different widths
 
 # HDF5, checkpoints, SavedModels.
+WEIGHT_BYTES = 64  # of an HDF5 file, for each weight: a link to one is shorter
 HDF5_OVERLAP = 2  # times the size of the file: objects that share bytes
 INDEX_BYTES = 512 * MIB  # of a checkpoint's index
 INDEX_ENTRIES = 250_000  # tensors in it
@@ -81,7 +85,7 @@ STEPS_IN_MODEL = 400  # steps that Keras can recurse through under Python's usua
 LOOP_ROUNDS = 200  # of a loop that is unrolled
 LIST_ITEMS = 10_000  # of a TensorList
 SCOPE_CHARACTERS = 2000  # of a node's name; others are cut off
-SCOPES = 30  # of a node's name; others are cut off
+SCOPES = 30  # of the name of a node or a weight; others are cut off
 BROKEN_CALLS = 20  # groups of nodes that prove not to be layer calls; then all are ops
 SIZE_STEPS = 100  # searched for the computation of a product's sizes; then unknown
 NAMESAKES = 8  # layers with one name and the same variables; others are not tried

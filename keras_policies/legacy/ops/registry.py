@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # function and its names.
 Row: TypeAlias = str | tuple[Callable[..., Any], str]
 # A name in TensorFlow, or ops of graphs and their signature: `A|B(inputs; attributes)`.
-NAME = re.compile(r"([\w.|]+)(?:\(([^)]*)\))?")
+NAME = re.compile(r"([\w.|]+)(?:\(([^()]*)\))?")
 # Types of parameters in rows; the others are in `converters`.
 KINDS: dict[str, Any] = {
     **{"": converters.Value, "bool": bool, "float": float, "int": int},

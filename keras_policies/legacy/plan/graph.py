@@ -181,6 +181,7 @@ class _Graph:
     def __init__(self, config: Config) -> None:
         layers = {name_of(layer): layer for layer in config["layers"]}
         self.names = {*layers}
+        self._numbers: dict[str, Iterator[int]] = {}  # of layers that give constants
         # `output_layers` counts the calls of a nested Functional from 1.
         self.nested = {n for n, v in layers.items() if "input_layers" in v["config"]}
         # The number of each layer's first call is the lowest that anything refers to: a
@@ -273,9 +274,10 @@ class _Graph:
         return replaced(node), added
 
     def _new_name(self, wanted: str) -> str:
-        number = next(n for n in itertools.count() if f"{wanted}_{n}" not in self.names)
-        self.names.add(f"{wanted}_{number}")
-        return f"{wanted}_{number}"
+        numbers = self._numbers.setdefault(wanted, itertools.count())
+        name = next(x for n in numbers if (x := f"{wanted}_{n}") not in self.names)
+        self.names.add(name)
+        return name
 
     def end(self, value: Nest) -> Nest:
         """Return an entry of `input_layers` or `output_layers`."""

@@ -4,7 +4,8 @@ In tf.keras a Normalization layer that was adapted first could follow an input o
 unknown size: its mean has that size. Keras 3 asks for it.
 """
 
-from collections.abc import Iterator, Sequence
+import collections
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_policies._common.types import Config
@@ -19,9 +20,10 @@ def with_sizes(model: Config, weights: LayerWeights) -> Config:
     """Return the legacy config of a model with the sizes of inputs that means have."""
     layers = configs.inner_layers(model)
     shapes: dict[int, Shape] = {}
+    takers = _takers(model, layers)
     for normalization, places in _normalizations(layers):
         shape = _sized(normalization, weights.get(configs.name_of(normalization), ()))
-        if shape is not None and _is_shared(model, places[0], shape):
+        if shape is not None and _is_shared(places[0], shape, takers):
             continue
         shapes.update({id(place): shape for place in places if shape is not None})
     if not shapes or not isinstance(model["config"], dict):
@@ -35,14 +37,20 @@ def with_sizes(model: Config, weights: LayerWeights) -> Config:
     return {**model, "config": {**model["config"], "layers": sized}}
 
 
-def _is_shared(model: Config, source: Config, shape: Shape) -> bool:
-    """Return whether other layers also take an input that gets one more axis."""
+def _takers(model: Config, layers: Sequence[Config]) -> Mapping[str, int]:
+    """Return how often each layer of a Functional is taken, by layers or as output."""
     if "input_layers" not in model["config"]:
-        return False
-    config, name = model["config"], configs.name_of(source)
-    nodes = [layer.get("inbound_nodes") for layer in configs.inner_layers(model)]
-    calls = graph.tensors([nodes, config["output_layers"]], {name})
-    return len(calls) > 1 and len(shape) > len(source["config"]["batch_input_shape"])
+        return {}
+    nodes = [layer.get("inbound_nodes") for layer in layers]
+    names = {*map(configs.name_of, layers)}
+    taken = graph.tensors([nodes, model["config"]["output_layers"]], names)
+    return collections.Counter(name for name, *_ in taken)
+
+
+def _is_shared(source: Config, shape: Shape, takers: Mapping[str, int]) -> bool:
+    """Return whether other layers also take an input that gets one more axis."""
+    is_shared = takers.get(configs.name_of(source), 0) > 1
+    return is_shared and len(shape) > len(source["config"]["batch_input_shape"])
 
 
 def _normalizations(layers: Sequence[Config]) -> Iterator[tuple[Config, list[Config]]]:

@@ -1,6 +1,6 @@
 """Copies models that have no local path: open files, `h5py.File`s, and addresses.
 
-fsspec, an extra, reads addresses such as `https://`, `s3://` and `gs://`.
+`downloads` reads `https://`; fsspec, an extra, reads others, such as `s3://`.
 """
 
 import contextlib
@@ -9,16 +9,26 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any, Protocol
 
 from keras_policies._common import files
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.guards import limits, packed
 from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.readers import downloads
 
 HUB = "hf://"
+LOCAL = "file://", "local://"  # of a path on this machine
 # An address, and what pathlib.Path makes of one.
 ADDRESS, SHORTENED = r"[A-Za-z][\w+.-]+(::.*)?://", r"(https?|s3|gs|gcs|hf):/[^/]"
+
+
+class Readable(Protocol):
+    """Whatever gives bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes, and none at the end."""
+        ...
 
 
 def is_local(path: FilePath) -> bool:
@@ -28,6 +38,18 @@ def is_local(path: FilePath) -> bool:
     return is_hub(path) or not re.match(ADDRESS, os.fspath(path))
 
 
+def without_scheme(path: Any) -> Any:
+    """Return the path in a `file://` address; whatever else `path` is, unchanged.
+
+    It is then read as any other path is: links out of a folder are refused.
+    """
+    if not isinstance(path, str) or not path.lower().startswith(LOCAL):
+        return path
+    here = path.partition("://")[2]
+    has_drive = re.match("/[A-Za-z]:", here) and os.name == "nt"
+    return here[1:] if has_drive else here
+
+
 def is_hub(path: FilePath) -> bool:
     """Return whether a path names a repository on the Hugging Face Hub."""
     return str(path).startswith(HUB)
@@ -35,6 +57,7 @@ def is_hub(path: FilePath) -> bool:
 
 def check(path: FilePath) -> None:
     """Raise if `path` is not something that a model can be read from."""
+    path = without_scheme(path)
     hint = "Pass a path, an address, an open file (io.BytesIO), or an h5py.File."
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
@@ -45,6 +68,10 @@ def check(path: FilePath) -> None:
         if re.match(SHORTENED, text) and not os.path.exists(text):
             reason = "an address as a pathlib.Path, which shortens it."
             raise LegacyModelError(reason, "Pass it as a str.", path=path)
+        if "::" in text and not is_local(text):
+            reason = "several addresses in one (`::`), which is not read."
+            hint = "Pass the address of the file or the archive itself."
+            raise LegacyModelError(reason, hint, path=path)
     elif isinstance(path, bytes | bytearray | memoryview):
         reason = f"{len(path)} bytes, expected a file."
         raise LegacyModelError(reason, "Pass io.BytesIO(...) of them.")
@@ -65,6 +92,7 @@ def fetched(path: FilePath) -> Iterator[FilePath]:
     """
     with located(path, code="KP102"):
         check(path)
+        path = without_scheme(path)
         if is_local(path):
             yield path
             return
@@ -98,7 +126,7 @@ def _is_hdf5(file: Any) -> bool:
     return True
 
 
-def _copy(source: IO[bytes], target: pathlib.Path, limit: Limit) -> None:
+def _copy(source: Readable, target: pathlib.Path, limit: Limit) -> None:
     with files.in_temporary_folder():
         target.parent.mkdir(parents=True, exist_ok=True)
         file = target.open("xb")
@@ -106,40 +134,26 @@ def _copy(source: IO[bytes], target: pathlib.Path, limit: Limit) -> None:
         files.fill(file, _counted(source, limit))
 
 
-def _counted(source: IO[bytes], limit: Limit) -> Iterator[bytes]:
-    for chunk in files.chunks(source):
+def _counted(source: Readable, limit: Limit) -> Iterator[bytes]:
+    while chunk := source.read(files.COPY_BYTES):
         limit.spend(len(chunk))
         yield chunk
 
 
 def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
     """Copy the file or the folder at an address into an empty folder."""
-    scheme = address.partition("://")[0]
+    scheme, _, path = address.partition("://")
+    name = path.partition("?")[0].partition("#")[0].rstrip("/")
+    name = name.rpartition("/")[2] or "model"
+    packed.check_entry(name, 0)
+    size = Limit(limits.ARCHIVE_BYTES, "bytes at the address")
+    target = folder / name
+    is_http = scheme.lower() in downloads.SCHEMES
+    copy = _copied_from_host if is_http else _copied_by_fsspec
     try:
-        import fsspec  # an extra
-    except ImportError as error:
-        raise LegacyModelError(
-            f"{scheme}:// needs the package fsspec, which is not installed.",
-            "Run pip install fsspec (for https:// with aiohttp, for s3:// s3fs, for "
-            "gs:// gcsfs), or download the file, and pass its path.",
-            code="KP004",
-        ) from error
-    try:
-        system, path = fsspec.core.url_to_fs(address)
-        is_folder = not scheme.startswith("http") and system.isdir(path)
-        names = system.find(path) if is_folder else [path]
-        name = path.partition("?")[0].rstrip("/").rpartition("/")[2] or "model"
-        packed.check_entry(name, 0)
-        size = Limit(limits.ARCHIVE_BYTES, "bytes at the address")
-        count = Limit(limits.ARCHIVE_ENTRIES, "files at the address")
-        for each in names:
-            count.spend()
-            inner = each.removeprefix(path).lstrip("/") if is_folder else ""
-            packed.check_entry(inner or name, 0)
-            target = folder / name / inner
-            with system.open(each, "rb") as source:
-                _copy(source, target, size)
+        downloads.watched(lambda: copy(address, target, size), lambda: size.spent)
     except (LegacyModelError, files.TemporaryFolderError):
+        size.close()  # a download that is given up ends with its next bytes
         raise
     except Exception as error:  # a file system may raise anything
         reason = f"it cannot be read: {type(error).__name__}: {error}"
@@ -147,7 +161,34 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
             reason = "there is no such file or folder."
         hint = "Check the address and your access to it, or download it yourself."
         raise LegacyModelError(reason, hint, code="KP107") from error
-    return folder / name
+    return target
+
+
+def _copied_from_host(address: str, target: pathlib.Path, size: Limit) -> None:
+    with downloads.opened(address) as source:
+        _copy(source, target, size)
+
+
+def _copied_by_fsspec(address: str, target: pathlib.Path, size: Limit) -> None:
+    try:
+        import fsspec  # an extra
+    except ImportError as error:
+        raise LegacyModelError(
+            f"{address.partition(':')[0]}:// needs the package fsspec, which is not "
+            "installed.",
+            "Run pip install fsspec (for s3:// s3fs, for gs:// gcsfs), or download the "
+            "file, and pass its path.",
+            code="KP004",
+        ) from error
+    system, path = fsspec.core.url_to_fs(address)
+    is_folder = system.isdir(path)
+    count = Limit(limits.ARCHIVE_ENTRIES, "files at the address")
+    for each in system.find(path) if is_folder else [path]:
+        count.spend()
+        inner = each.removeprefix(path).lstrip("/") if is_folder else ""
+        packed.check_entry(inner or target.name, 0)
+        with system.open(each, "rb") as source:
+            _copy(source, target / inner, size)
 
 
 @contextlib.contextmanager

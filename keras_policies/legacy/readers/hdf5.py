@@ -24,8 +24,9 @@ from keras_policies.legacy.base.errors import FilePath, LegacyModelError, LimitE
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import guarded_hdf5, limits, packed, paths, texts
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.guards.guarded_hdf5 import attribute, dataset, member, names
-from keras_policies.legacy.readers import keras_1, slots, vocabularies
+from keras_policies.legacy.readers import keras_1, layer_names, slots, vocabularies
 
 # TensorFlow 2.0 wrote keras_version 2.2.4-tf, and no policy into any config.
 WITHOUT_POLICIES = "2.2."
@@ -90,6 +91,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         if keras_1.is_written_by(attribute(file, "keras_version")):
             config, by_layer = keras_1.as_keras_2(config, by_layer)
         named = configs.with_listed_names(config, names(group, "layer_names"))
+        layer_names.check(named, by_layer, path)
         config = configs.with_new_names(named)
         learned, weights = vocabularies.take(config, by_layer, {})
         training, problems = _training(attribute(file, TRAINING))
@@ -160,16 +162,20 @@ def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:
 
 def listed(group: h5py.Group) -> tuple[LegacyWeight, ...]:
     """Return the weights that the attribute `weight_names` of a group lists."""
-    return tuple(weight(group, name) for name in names(group, "weight_names"))
+    found = layer_names.once(names(group, "weight_names"), "weight_names")
+    return tuple(weight(group, name) for name in found)
 
 
 def weights_by_layer(group: h5py.Group) -> LayerWeights:
     """Return `{layer: weights}` of the group `model_weights`, or of a weights file."""
     weights = {}
-    for layer in names(group, "layer_names"):
+    most = group.file.id.get_filesize() // limits.WEIGHT_BYTES
+    limit = Limit(most, "weights for its size")
+    for layer in layer_names.once(names(group, "layer_names"), "layer_names"):
         inner = member(group, layer)
         if not isinstance(inner, h5py.Group):
             raise LegacyModelError(f"the group of the layer {layer!r} is missing.")
+        limit.spend(len(names(inner, "weight_names")))
         weights[layer] = listed(inner)
     # The model's own weights, which older releases did not save.
     top = member(group, "top_level_model_weights")

@@ -10,7 +10,7 @@ Source: keras/premade_models of Keras 2.15.
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import optree
@@ -19,8 +19,10 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_paths
 from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
+from keras_policies.legacy.guards import budget, limits
 
 LINEAR, WIDE = "LinearModel", "WideDeepModel"
+LINEAR_PART = "linear_model"  # the attribute of a WideDeepModel
 OF_KERNEL = "dtype", "trainable", "units", "kernel_initializer", "kernel_regularizer"
 OF_BIAS = "use_bias", "bias_initializer", "bias_regularizer"
 
@@ -38,12 +40,17 @@ def listed(root: Config, weights: LayerWeights) -> tuple[Config, LayerWeights]:
         for name, layer in weights.items()
         for each in layer
     ]
-    paths = [path for _, path, _ in triples]
+    budget.work(budget.ITEM * len(premade) * len(triples))
+    converters = {
+        start: _paths(model, [path.removeprefix(start) for _, path, _ in triples])
+        for start, model in premade.items()
+    }
+    layer_of = configs.beginnings_among({*names})
     for name, path, weight in triples:
-        for start, model in premade.items():
+        for start, convert in converters.items():
             if path.startswith(start):
-                path = start + _path(model, path.removeprefix(start), paths)
-        name = name or next((n for n in names if path.startswith(f"{n}/")), "")
+                path = start + convert(path.removeprefix(start))
+        name = name or next((n for n in layer_of(path) if n != path), "")
         below = path.removeprefix(f"{name}/")
         grouped[name].append(dataclasses.replace(weight, path=below))
     return converted, {name: tuple(layer) for name, layer in grouped.items()}
@@ -122,25 +129,39 @@ def _kernels(config: Config, inputs: Sequence[str]) -> list[Config]:
     ]
 
 
-def _path(written: Config, stored: str, paths: Sequence[str]) -> str:
-    """Convert the path of a weight in the file; `paths` are those of all weights."""
-    first, _, rest = stored.partition("/")
-    below = rest if first in LAYER_GROUPS else stored
+def _paths(written: Config, paths: Sequence[str]) -> Callable[[str], str]:
+    """Return the function that converts the paths of a model's weights in the file.
+
+    `paths` are those of all weights.
+    """
     if written["class_name"] == LINEAR:
         shapes = written["build_config"]["input_shape"]
         inputs = optree.tree_leaves(shapes, is_leaf=_is_shape)
         last = configs.numbered(["Dense"] * len(inputs))[-1]
-        return f"{last}/vars/1" if below == "vars/0" else below
+        bias = f"{last}/vars/1"
+        return lambda stored: bias if _inside(stored) == "vars/0" else _inside(stored)
     linear, deep = written["config"]["linear_model"], written["config"]["dnn_model"]
-    part, _, rest = below.partition("/")
-    if part == "linear_model":
-        return f"{configs.name_of(linear)}/{_path(linear, rest, paths)}"
+    of_linear = _paths(linear, paths)
+    below = collections.defaultdict[str, set[str]](set)  # group -> names in it
+    for path in paths:
+        outer, *parts = _inside(path).split("/")[: limits.ARCHIVE_DEPTH]
+        for number, part in enumerate(parts if outer != LINEAR_PART else ()):
+            below["/".join(parts[:number])].add(part)
+    of_deep = layer_paths(deep, below.__getitem__)
 
-    def names_in(group: str) -> set[str]:
-        ends = (path.partition(f"/{part}/{group}/")[2] for path in paths)
-        return {end.partition("/")[0] for end in ends if end}
+    def convert(stored: str) -> str:
+        part, _, rest = _inside(stored).partition("/")
+        if part == LINEAR_PART:
+            return f"{configs.name_of(linear)}/{of_linear(rest)}"
+        return f"{configs.name_of(deep)}/{of_deep(rest)}"
 
-    return f"{configs.name_of(deep)}/{layer_paths(deep, names_in)(rest)}"
+    return convert
+
+
+def _inside(stored: str) -> str:
+    """Return a path without the group that lists the layers of a model."""
+    first, _, rest = stored.partition("/")
+    return rest if first in LAYER_GROUPS else stored
 
 
 def _is_shape(value: Any) -> bool:

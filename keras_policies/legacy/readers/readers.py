@@ -57,6 +57,7 @@ def _kind(path: pathlib.Path) -> str:
 def check(path: FilePath) -> None:
     """Raise if the first bytes at `path` are not those of a model."""
     sources.check_meant(path)
+    path = fetching.without_scheme(path)
     with located(path, code="KP105"):
         if fetching.is_hub(path):
             sources.check_hub()

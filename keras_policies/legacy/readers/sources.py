@@ -159,6 +159,7 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
     With `weights`, a checkpoint without a model is accepted.
     """
     fetching.check(path)
+    path = fetching.without_scheme(path)
     if not fetching.is_local(path):
         return
     with contextlib.suppress(PermissionError):  # the reader raises it

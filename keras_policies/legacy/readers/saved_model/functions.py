@@ -192,6 +192,7 @@ class FunctionReader:
         while reads:
             read, before = reads.pop()
             self._values.spend(len(before))
+            budget.work(budget.ASSIGNMENT)  # one may wait for itself
             waits_for = (nodes[name] for name in before if name in nodes)
             of_same = (n for n in waits_for if n.inputs[:1] == read.inputs[:1])
             assignment = next((n for n in of_same if n.op in ASSIGNED), None)

@@ -4,6 +4,8 @@ Source: keras/saving/legacy/saved_model/load.py.
 """
 
 import contextlib
+import dataclasses
+import functools
 import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -143,15 +145,17 @@ def slot_variables(
 
     `nodes` are the objects of the checkpoint, `weights` the model's variables in it.
     """
+    variable_at = functools.cache(lambda number: checkpoint.variable(nodes[number]))
     for node in nodes:
         for slot in node.slot_variables:
             variable = weights.get(slot.original_variable_node_id)
             if variable is None or not 0 <= slot.slot_variable_node_id < len(nodes):
                 continue
-            name = slot.slot_name
-            value = checkpoint.variable(nodes[slot.slot_variable_node_id], name)
+            value = variable_at(slot.slot_variable_node_id)
             if value is not None:
-                yield LegacySlot(name, variable, value)
+                name = slot.slot_name
+                named = dataclasses.replace(value, name=name.removesuffix(":0"))
+                yield LegacySlot(name, variable, named)
 
 
 def _slots_by_name(

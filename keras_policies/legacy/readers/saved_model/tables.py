@@ -6,7 +6,6 @@ Sources: tensorflow/python/ops/lookup_ops.py,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
-import itertools
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,7 @@ from keras_policies.legacy.base.configs import without_package
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.traced_functions import Node, Table
 from keras_policies.legacy.base.weights import Array
-from keras_policies.legacy.guards import limits, texts
+from keras_policies.legacy.guards import budget, limits, texts
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
 from keras_policies.legacy.readers.checkpoint.protos import Message
@@ -79,8 +78,11 @@ class Tables:
         """Return the wanted nodes of a function of a table, at least one."""
         names = self._objects.nodes[self._children[table][edge]].function
         functions = map(self._objects.library.functions.get, names.concrete_functions)
-        found = (item.nodes.values() for item in functions if item)
-        nodes = [*filter(wanted, itertools.chain.from_iterable(found))]
+        nodes: list[Node] = []
+        for function in functions:  # all tables may share one
+            found = [*function.nodes.values()] if function else []
+            budget.work(budget.ITEM * (1 + len(found)))
+            nodes += filter(wanted, found)
         if not nodes:
             raise LegacyModelError(f"corrupt: the function {edge} of a table is empty.")
         return nodes

@@ -109,7 +109,7 @@ class _Layers:
             config=config,
             has_config=has_config,
             name=str(metadata.get("name") or class_name),
-            children=dict(self._children(node, variables)),
+            children=dict(self._children(node, {*variables})),
             variables=variables,
             trainable=self._trainable(edges, variables),
             traces=traces,

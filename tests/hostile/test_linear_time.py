@@ -36,7 +36,9 @@ def is_call(node):
     """Return whether a node calls a function of `re` on an expression."""
     function = node.func if isinstance(node, ast.Call) else None
     is_of_re = isinstance(function, ast.Attribute) and function.attr in FUNCTIONS
-    return is_of_re and isinstance(function.value, ast.Name) and function.value.id == "re"
+    return (
+        is_of_re and isinstance(function.value, ast.Name) and function.value.id == "re"
+    )
 
 
 def text_of(node, path, tree):
@@ -69,14 +71,17 @@ def found_in(path):
     for node in ast.walk(tree):
         if is_call(node):
             flags = [name for name in ("DOTALL", "MULTILINE") if name in ast.dump(node)]
-            yield text_of(node.args[0], path, tree), sum(getattr(re, name) for name in flags)
+            yield (
+                text_of(node.args[0], path, tree),
+                sum(getattr(re, name) for name in flags),
+            )
 
 
 @functools.cache
 def patterns():
     """Return `{name: compiled expression}` for all of the package."""
     found = {}
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(set(ROOT.rglob("*.py")) - set(ROOT.glob("source/*.py"))):
         for number, (text, flags) in enumerate(found_in(path)):
             found[f"{module_of(path)}-{number}"] = re.compile(text, flags)
     return found
