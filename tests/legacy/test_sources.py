@@ -594,7 +594,10 @@ def test_a_folder_of_several_models_at_an_address_is_refused_with_their_names(me
         load_model("memory://bucket")
 
 
-REDIRECTS = {"/to": "/old.h5", "/round": "/round", "/away": f"file://{H5}"}
+REDIRECTS = {
+    **{"/to": "/old.h5", "/round": "/round"},
+    **{"/away": f"file://{H5}", "/ftp": "ftp://host/a.h5"},
+}
 
 
 class Site(http.server.BaseHTTPRequestHandler):
@@ -655,7 +658,11 @@ def test_a_model_opens_at_the_address_of_a_host(site, path):
     [
         ("/none.h5", r"/none.h5: there is no such file .* Check the address and your"),
         ("/round", "/round: it cannot be read: .*infinite loop"),
-        ("/away", "/away: the host redirects to 'file://.*, expected an address of"),
+        (
+            "/away",
+            "/away: it cannot be read: .*Redirection to url 'file://.* not allow",
+        ),
+        ("/ftp", "/ftp: the host redirects to 'ftp://host/a.h5', expected an address"),
         ("/packed.h5", r"/packed.h5: the host packs the file .*gzip'\), although"),
         ("/short.h5", "/short.h5: it cannot be read: EOFError: it ends 9 bytes too"),
         ("/list/", "/list/: no model: it begins with b'<a href"),

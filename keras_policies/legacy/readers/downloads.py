@@ -26,13 +26,14 @@ TICK = 0.05  # seconds between two looks at a download
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to hosts, not to files or FTP servers."""
+    """Follows redirects to hosts; Python itself refuses files, not FTP servers."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> Any:
         """Return the request for the new address."""
         if urllib.parse.urlsplit(newurl).scheme.lower() not in SCHEMES:
+            fp.close()
             raise LegacyModelError(
                 f"the host redirects to {newurl[: limits.TOLD_NAME]!r}, expected an "
                 "address of http:// or https://.",
