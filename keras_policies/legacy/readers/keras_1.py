@@ -79,7 +79,7 @@ CLASSES = {
 # The order of gates in the weights of Keras 2, of an LSTM and of a GRU.
 GATES = "ifco", "zrh"
 WEIGHT = re.compile(
-    r"(?P<layer>.*)_(?P<kind>W|U|b|gamma|beta|running_mean|running_std|alphas|"
+    r"^(?P<layer>.*)_(?P<kind>W|U|b|gamma|beta|running_mean|running_std|alphas|"
     r"depthwise_kernel|pointwise_kernel)(_(?P<gate>[ifcozrh]))?"
 )
 WEIGHTS = {

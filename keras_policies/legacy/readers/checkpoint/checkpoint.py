@@ -43,7 +43,7 @@ TYPES = """
 """
 DTYPES = {
     int(number): np.dtype(getattr(ml_dtypes, name, name))
-    for number, name in re.findall(r"(\d+) (\w+)", TYPES)
+    for number, name in re.findall(r"\b(\d+) (\w+)", TYPES)
 }
 Place: TypeAlias = tuple[slice, ...]  # one for each axis
 WHOLE = 0, -1  # start and length of a slice as long as its axis

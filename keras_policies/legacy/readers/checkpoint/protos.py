@@ -23,7 +23,7 @@ from keras_policies.legacy.guards import limits
 Message: TypeAlias = Any  # its fields are those in `MESSAGES`
 PACKAGE = "keras_policies.legacy"
 MESSAGE = re.compile(r"message (\w+) \{(.*?)\}", re.DOTALL)
-FIELD = re.compile(r"(repeated |optional )?(\w+) (\w+) = (\d+);")
+FIELD = re.compile(r"(repeated |optional )?\b(\w+) (\w+) = (\d+);")
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
 # In the language of .proto files. Large parts that are seldom needed are `bytes`, which
 # are parsed on demand.
