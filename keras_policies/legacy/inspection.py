@@ -1,5 +1,7 @@
 """`inspect_model`: describes a legacy file without building anything from it."""
 
+import collections
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -7,7 +9,7 @@ from keras_policies._common.types import Config, Source
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
-from keras_policies.legacy.base.weights import is_unknown
+from keras_policies.legacy.base.weights import LayerWeights, is_unknown
 from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
 from keras_policies.legacy.plan import classes, op_layers, plan, policies, training
 from keras_policies.legacy.plan.report import Report
@@ -72,6 +74,19 @@ def _notes(report: Report, layers: Sequence[LayerDescription]) -> tuple[str, ...
     return tuple(notes)
 
 
+def _of_inner_layers(weights: LayerWeights) -> dict[str, int]:
+    """Return `{path of a layer: parameters}` for layers of inner models.
+
+    An H5 file lists their weights together, under the name of the outermost model.
+    """
+    found: dict[str, int] = collections.Counter()
+    for outer, listed in weights.items():
+        for weight in itertools.filterfalse(is_unknown, listed):
+            layer, _, _ = weight.name.rpartition("/")
+            found[f"{outer}/{layer}"] += math.prod(weight.shape)
+    return dict(found)
+
+
 def describe(planned: plan.Plan) -> ModelDescription:
     """Return the `ModelDescription` of a `Plan`."""
     legacy, fitting, report = planned.legacy, planned.training, planned.report
@@ -79,9 +94,12 @@ def describe(planned: plan.Plan) -> ModelDescription:
         name: sum(math.prod(w.shape) for w in item if not is_unknown(w))
         for name, item in legacy.weights.items()
     }
+    total = sum(parameters.values())
+    parameters = _of_inner_layers(legacy.weights) | parameters
     itself = report.reconstructions.get("")
     if itself is not None:
         parameters = {**itself.parameters}
+        total = sum(parameters.values())
     described = tuple(
         item
         for node in _inner_layers(legacy.config, "", report)
@@ -104,7 +122,7 @@ def describe(planned: plan.Plan) -> ModelDescription:
         iterations=legacy.optimizer.iterations,
         slots=len(legacy.optimizer.slots),
         layers=described,
-        parameters=sum(parameters.values()),
+        parameters=total,
         missing=tuple(sorted(missing)),
         notes=(*_notes(report, described), *of_itself),
     )

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import pathlib
 import random
 import re
 import shutil
@@ -60,6 +61,34 @@ def test_a_tf_lite_file_is_named(tmp_path):
     problem = "a TensorFlow Lite model, which cannot be trained. Pass the model that it"
     with pytest.raises(LegacyModelError, match=problem):
         load_model(path)
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.h5", "model.keras", "saved_model.pb", "variables/variables.index"],
+)
+def test_a_pointer_of_git_lfs_is_named(name, tmp_path):
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    (tmp_path / name).write_bytes(POINTER)
+    path = tmp_path if "/" in name or name.endswith(".pb") else tmp_path / name
+    last = re.escape(pathlib.PurePath(name).name)
+    with pytest.raises(
+        LegacyModelError, match=f"{last} is a Git LFS pointer.*Run git lfs pull"
+    ) as caught:
+        load_model(path)
+    assert caught.value.code == "KP106"
+
+
+@pytest.mark.parametrize("name", ["weights.h5", "ckpt.index"])
+def test_weights_that_are_a_pointer_of_git_lfs_are_named(name, tmp_path):
+    (tmp_path / name).write_bytes(POINTER)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    with pytest.raises(LegacyModelError, match="Git LFS pointer"):
+        load_weights(model, tmp_path / name.removesuffix(".index"))
 
 
 def without_functions(meta_graph):
@@ -777,3 +806,13 @@ def test_an_input_that_no_layer_uses_needs_another_keras():
     stock = ValueError("`inputs` not connected to `outputs`")  # Keras 3.10 to 3.13
     error = explanations.explained("it could not be built", stock)
     assert "Install Keras 3.14 or newer" in str(error)
+
+
+def test_inspect_counts_the_weights_of_inner_layers():
+    path = legacy_files.CORPUS / "2.1.4" / "nested_model" / "model.h5"
+    found = inspect_model(path)
+    counts = {layer.path: layer.parameters for layer in found.layers}
+    assert counts["inner"] == 168
+    assert counts["inner/inner_1"] == 72
+    assert counts["inner/inner_bn"] == 36
+    assert found.parameters == 209

@@ -52,7 +52,11 @@ def test_explain_prints_a_code_or_all(capsys):
     assert main(["explain"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(CODES)
     assert main(["explain", "KP999"]) == 2
-    assert "KP001: there is no code 'KP999'. Did you mean" in capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["explain", "kp301", "KP999"]) == 2  # what is known is said
+    said = capsys.readouterr()
+    assert "KP301: Classes or functions are missing" in said.out
+    assert "KP001: there is no code 'KP999'. Did you mean" in said.err
 
 
 @pytest.mark.parametrize("path", sorted(HOSTILE), ids=lambda path: path[-40:])

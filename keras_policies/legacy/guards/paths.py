@@ -17,6 +17,8 @@ from keras_policies.legacy.guards import limits
 
 FILES = "*.pb", "assets/*", "variables/*"
 INDEX = ".index"  # of a checkpoint
+LFS_START = b"version https://git-lfs.github.com/spec/"
+LFS_BYTES = 1024  # pointers are smaller
 KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -56,6 +58,23 @@ def _stats(path: FilePath) -> dict[pathlib.Path, os.stat_result]:
         files = itertools.islice(_files(pathlib.Path(path)), limits.FOLDER_FILES)
         return {file: file.stat() for file in files if file.is_file()}
     return {}
+
+
+def check_fetched(path: FilePath) -> None:
+    """Raise if a file of a model is a pointer that Git LFS left in its place.
+
+    Format: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+    """
+    for file, found in _stats(path).items():
+        if found.st_size < LFS_BYTES and not file.is_symlink():
+            with file.open("rb") as opened:
+                is_pointer = opened.read(len(LFS_START)) == LFS_START
+            if is_pointer:
+                raise LegacyModelError(
+                    f"{file.name} is a Git LFS pointer, not the file itself.",
+                    "Run git lfs pull in the clone, or download the file.",
+                    code="KP106",
+                )
 
 
 def size(path: FilePath) -> int:

@@ -81,6 +81,7 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
         stack.enter_context(budget.of(size))
         stack.enter_context(paths.unchanged(here))
         with located(here, code="KP105"):
+            paths.check_fetched(here)
             name = _reader_name(here)
             if name != ARCHITECTURE and weights is not None:
                 raise LegacyModelError(

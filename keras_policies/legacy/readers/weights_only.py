@@ -161,6 +161,7 @@ def _no_names() -> LegacyModelError:
 
 @contextlib.contextmanager
 def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candidates]:
+    paths.check_fetched(path)
     if path.is_dir():
         sources.check_folder(path)
         if by_name and root is None:
