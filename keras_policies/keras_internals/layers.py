@@ -22,7 +22,13 @@ from keras_policies.keras_internals.patches import (
     patched,
     replaces,
 )
-from keras_policies.keras_internals.private_api import GRAPHS, INFER, WEIGHTS, needs
+from keras_policies.keras_internals.private_api import (
+    GRAPHS,
+    INFER,
+    MISSING,
+    WEIGHTS,
+    needs,
+)
 
 Kind = TypeVar("Kind", bound=keras.DTypePolicy)
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # args and kwargs
@@ -250,6 +256,25 @@ def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
         ]
 
     return patched(functional.Functional, "_convert_inputs_to_tensors", convert)
+
+
+@contextlib.contextmanager
+def fresh_names() -> Iterator[None]:
+    """Number automatic names from the start inside a context, as in a new process."""
+    if INFER in MISSING:  # names go on where they were, which is no error
+        yield
+        return
+    from keras.src.backend.common import global_state
+
+    keras.backend.get_uid("")  # creates the counters
+    counters = global_state.get_global_attribute("object_name_uids")
+    before = {**counters}
+    counters.clear()
+    try:
+        yield
+    finally:
+        counters.clear()
+        counters.update(before)
 
 
 @contextlib.contextmanager

@@ -190,7 +190,8 @@ def convert_model(
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
     scope = keras_internals.custom_object_scope(_also_as_saved(objects))
-    with located(source), scope, contextlib.ExitStack() as precision:
+    names = keras_internals.fresh_names()
+    with located(source), scope, names, contextlib.ExitStack() as precision:
         built = loading.rebuild(source, policy, options, weights, verify=True)
         if any(map(_is_narrowed, built.model.weights)):
             precision.enter_context(backend.in_float64())

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 
 import h5py
 import keras
@@ -151,6 +152,20 @@ def test_convert_writes_a_file_for_stock_keras(tmp_path, capsys):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "5" in done.stdout
+
+
+def test_a_model_is_converted_under_the_names_that_it_has_alone(tmp_path):
+    source = legacy_files.CORPUS / "2.0.0" / "seq_dense" / "model.h5"
+    number = int(keras.layers.InputLayer((1,)).name.partition("input_layer_")[2] or 0)
+    configs = []
+    for name in "a.keras", "b.keras":
+        convert_model(source, tmp_path / name, plain=False)
+        with zipfile.ZipFile(tmp_path / name) as archive:
+            configs.append(archive.read("config.json").decode())
+    assert configs[0] == configs[1]
+    assert "input_layer" in configs[0]
+    # The user's own names go on.
+    assert keras.layers.InputLayer((1,)).name == f"input_layer_{number + 1}"
 
 
 def test_convert_replaces_only_what_it_is_told_to(tmp_path, capsys):
