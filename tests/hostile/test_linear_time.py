@@ -9,6 +9,7 @@ import importlib
 import itertools
 import pathlib
 import re
+import sys
 import time
 import warnings
 
@@ -79,7 +80,7 @@ def found_in(path):
 def patterns():
     """Return `{name: compiled expression}` for all of the package."""
     found = {}
-    for path in sorted(set(ROOT.rglob("*.py")) - set(ROOT.glob("source/*.py"))):
+    for path in sorted(ROOT.rglob("*.py")):
         for number, (text, flags, use) in enumerate(found_in(path)):
             found[f"{module_of(path)}-{number}"] = re.compile(text, flags), use
     return found
@@ -177,15 +178,7 @@ def test_a_regular_expression_takes_linear_time(name):
     assert seconds < SECONDS, text
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        pytest.param(r"\w*Tracer\((\w+\[[\d, ]*\])\)", id="text-before"),
-        pytest.param(r"(\d+)\.(\d+)", id="release"),
-        pytest.param(r"(\w+)\.__init__\(\) got an unexpected", id="class"),
-        pytest.param(r"\[\[[-+.,e\d\s\[\]naif]*\]\]", id="tensor"),
-    ],
-)
 @pytest.mark.once("no Keras")
-def test_what_once_took_quadratic_time_is_noticed(pattern):
-    assert seconds_of(re.compile(pattern))[0] > SECONDS
+def test_what_once_took_quadratic_time_is_noticed(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "LENGTH", 20_000)
+    assert seconds_of(re.compile(r"\w*Tracer\((\w+\[[\d, ]*\])\)"))[0] > SECONDS
