@@ -28,12 +28,13 @@ def escaping() -> Iterator[None]:
 def has_closed(error: OSError) -> bool:
     """Return whether an error means that nobody reads stdout; if so, write to nothing.
 
-    Windows reports a closed pipe as an invalid argument, as it does much else. So the
-    rest of the output is tried again.
+    Windows reports a closed pipe as an invalid argument, as it does much else. So a
+    line end is tried, because unbuffered output is not there to be tried again.
     """
-    if error.errno not in CLOSED:
+    if error.errno not in CLOSED or error.filename is not None:
         return False
     try:
+        sys.stdout.write("\n")
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
