@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import keras_policies
-from keras_policies.source import gate
+from keras_policies.source import gate, plain
 from keras_policies.source.errors import SourceError
 
 pytestmark = [
@@ -134,3 +134,12 @@ def test_layers_that_are_wired_at_random_take_seconds():
     start = time.process_time()
     keras_policies.to_source(model)
     assert time.process_time() - start < 5
+
+
+def test_a_process_that_does_not_answer_is_ended(monkeypatch):
+    monkeypatch.setattr(plain, "TIME", 0)
+    monkeypatch.setattr(plain, "shared", plain.Process())
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)], name="net")
+    with pytest.raises(SourceError, match="builds 'net' .* did not answer") as raised:
+        keras_policies.to_source(model)
+    assert raised.value.code == "KP003"
