@@ -74,7 +74,8 @@ class Node:
     # Plain values: names of dtypes and functions, tuples for shapes, arrays for
     # tensors. Attributes that start with "_" are left out.
     attributes: Mapping[str, Any]
-    has_own_gradient: bool = False  # set by `tf.custom_gradient`
+    # Set by `tf.custom_gradient`: a key of `TracedFunctions.gradients`, if recorded.
+    gradient: str = ""
     # As TensorFlow inferred it, for nodes with one output; None is an unknown length.
     shape: tuple[int | None, ...] | None = None
 
@@ -155,6 +156,17 @@ class ConcreteFunction:
     losses: Nest = ()
 
 
+class Gradient(NamedTuple):
+    """The recorded gradient of a node.
+
+    The function takes the gradients of the node's outputs, then the captures: tensors
+    in the function of the node. It returns the gradients of inputs.
+    """
+
+    function: str
+    captures: tuple[Output, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class TracedLayer:
     """A layer or a model, as an object of the SavedModel."""
@@ -195,6 +207,8 @@ class TracedFunctions:
     signatures: Mapping[str, ConcreteFunction]
     # Lookup tables; None if the file does not have the content.
     tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)
+    # By `Node.gradient`; files of TensorFlow before 2.6 have none.
+    gradients: Mapping[str, Gradient] = dataclasses.field(default_factory=dict)
 
     def by_name(self, number: int) -> dict[str, int]:
         """Return the layers of a Sequential or Functional model, by name."""

@@ -91,6 +91,7 @@ SIZE_STEPS = 100  # searched for the computation of a product's sizes; then unkn
 NAMESAKES = 8  # layers with one name and the same variables; others are not tried
 NAME_CHARACTERS = 200  # of a new layer; others are cut off
 BOXES = 200  # chosen by non-maximum suppression, a loop that is unrolled
+GRADIENT_OPS = 12  # followed to find that a recorded gradient is a product
 RATE_OPS = 6  # followed to find the rate of a dropout
 SEED_OPS = 16  # searched between a generator and its use: slices, casts, other seeds
 SCALING_OPS = 2  # searched between a random draw and its use: a factor, a sum

@@ -185,7 +185,12 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
         loss_only = graph.only_for_losses(config)
         config, cuts = replicas.on_whole_batch(config)
         left_out = loss_only | cuts
+        lost = (
+            f"the parts of the batch on which {path!r} called its layers, so that "
+            "batch normalization takes the statistics of the whole batch"
+        )
         yield Report(
+            not_converted=(lost,) if cuts and replicas.takes_statistics(config) else (),
             rebuilt={f"{below}{name}": "parts of the batch" for name in cuts},
             loss_only=tuple(f"{below}{name}" for name in loss_only),
         )

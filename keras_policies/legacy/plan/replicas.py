@@ -22,6 +22,7 @@ from keras_policies.legacy.plan.graph import tensors
 
 # Settings that name axes; the first axis is the batch.
 AXES = "axis", "axes"
+NORMALIZATION = "BatchNormalization"  # or BatchNormalization_v1
 
 
 def on_whole_batch(config: Config) -> tuple[Config, frozenset[str]]:
@@ -56,6 +57,16 @@ def on_whole_batch(config: Config) -> tuple[Config, frozenset[str]]:
                 changed[join] = _linear(layers[join], first)
     found = [changed.get(name, layer) for name, layer in layers.items()]
     return {**config, "layers": found} if changed else config, frozenset(cuts)
+
+
+def takes_statistics(config: Config) -> bool:
+    """Return whether there is a batch normalization in a model."""
+    return any(
+        str(layer.get("class_name")).startswith(NORMALIZATION)
+        or takes_statistics({"layers": inner_layers(layer)})
+        for layer in config["layers"]
+        if isinstance(layer, dict)
+    )
 
 
 def _joins_batch(layer: Any) -> bool:

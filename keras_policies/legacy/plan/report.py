@@ -61,6 +61,8 @@ class Reconstruction:
     steps: int = 0  # of its program
     texts: tuple[str, ...] = ()  # the layers in it whose texts are outputs of the model
     is_less: bool = False  # whether it did more in training
+    moved: tuple[int, ...] = ()  # the variables that it moved, and that are constants
+    loses_gradients: bool = False  # whether gradients of its own are not kept
     loses_losses: bool = False  # whether it added losses that cannot be had
     layers: tuple[Config, ...] = ()  # those in it, as tf.keras would write them
     # Of these, by their names.

@@ -29,8 +29,13 @@ class ReconstructionSummary:
     copied: tuple[str, ...] = ()
     depth: int = 0  # the steps of the largest rebuilt layer
     texts: tuple[str, ...] = ()  # the layers whose texts are outputs of the model
-    # The paths of layers that did more in training.
-    trained_otherwise: tuple[str, ...] = ()
+    # The paths of layers that did more in training, and the names of the variables
+    # that they moved.
+    trained_otherwise: Mapping[str, Sequence[str]] = dataclasses.field(
+        default_factory=dict
+    )
+    # The paths of layers with gradients of their own, which are not kept.
+    own_gradients: tuple[str, ...] = ()
     # The paths of layers whose added losses cannot be had.
     without_losses: tuple[str, ...] = ()
 
@@ -59,9 +64,13 @@ class ReconstructionSummary:
         )
         if self.trained_otherwise:
             yield (
-                "These did more in training, which is left out, such as moving "
-                "statistics by assignments, or had a gradient of their own: "
-                f"{_named(self.trained_otherwise)}."
+                "These did more in training, which is left out: "
+                f"{', '.join(map(self._less, self.trained_otherwise))}."
+            )
+        if self.own_gradients:
+            yield (
+                "These had a gradient of their own, and train with the gradient of "
+                f"their formula: {_named(self.own_gradients)}."
             )
         if self.without_losses:
             yield (
@@ -84,6 +93,16 @@ class ReconstructionSummary:
         if lost := {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}:
             first = min(lost, key=lambda x: (classes.is_in("keras.layers", x), x))
             yield f"To use a class, pass {hints.custom_object(first)}."
+
+    def _less(self, path: str) -> str:
+        """Return the name of a layer, with the variables that it moved."""
+        moved = ", ".join(self.trained_otherwise[path])
+        told = (
+            f" (it assigned {moved}, which only an optimizer changes now)"
+            if moved
+            else ""
+        )
+        return f"{_named([path])}{told}"
 
 
 def _named(paths: Sequence[str], class_names: Mapping[str, str] | None = None) -> str:
@@ -113,6 +132,11 @@ def summary(
         copied=tuple(names[n].name for n in count if count[n] > 1 and n in names),
         depth=max(layer.steps for layer in rebuilt.values()),
         texts=tuple(text for layer in rebuilt.values() for text in layer.texts),
-        trained_otherwise=tuple(p for p, layer in rebuilt.items() if layer.is_less),
+        trained_otherwise={
+            path: [names[number].name for number in layer.moved]
+            for path, layer in rebuilt.items()
+            if layer.is_less
+        },
+        own_gradients=tuple(p for p, r in rebuilt.items() if r.loses_gradients),
         without_losses=tuple(p for p, layer in rebuilt.items() if layer.loses_losses),
     )

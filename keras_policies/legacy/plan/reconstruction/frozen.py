@@ -39,6 +39,7 @@ class Frozen:
     def thawed(self, steps: ir.Steps) -> ir.Steps:
         """Return steps that take variables in place of constants that are weights."""
         new = ir.Steps(steps, steps.specs, steps.data)
+        new.without_gradients = steps.without_gradients
         for number, step in enumerate(steps if self._is_frozen else ()):
             if isinstance(step, ir.OpStep):
                 inputs = (self._thawed(new, step, i) for i in range(len(step.inputs)))

@@ -173,16 +173,24 @@ def _noise_shape(
     return tuple(1 if size == 1 else None for size in sizes) if 1 in sizes else None
 
 
+SWISHES = "Mul(x, Sigmoid(same))", "Mul(x, Sigmoid(Mul(beta, same)))"
+
+
 def is_swish(node: Node, nodes: Mapping[str, Node]) -> bool:
-    """Return whether a node is `IdentityN(x * sigmoid(...), x)`, `tf.nn.swish`.
+    """Return whether a node is `IdentityN(x * sigmoid(beta * x), x)`, `tf.nn.swish`.
 
     Source: tensorflow/python/ops/nn_impl.py, `swish`.
     """
-    result = nodes.get(node.inputs[0].node) if len(node.inputs) > 1 else None
-    if result is None or result.op != "Mul":
-        return False
-    ops = [nodes[output.node].op for output in result.inputs if output.node in nodes]
-    return node.inputs[1] in result.inputs and "Sigmoid" in ops
+    x = node.inputs[1] if len(node.inputs) > 1 else None
+    for pattern in SWISHES:
+        for match in _matches(pattern, node.inputs[0], nodes):
+            beta = match.get("beta")
+            is_fixed = (
+                beta is None or _constant(nodes.get(beta.node), nodes) is not None
+            )
+            if is_fixed and match["x"] == match["same"] == x:
+                return True
+    return False
 
 
 # Op -> the op that draws without a generator, and the positions of its inputs.

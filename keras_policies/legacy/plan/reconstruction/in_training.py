@@ -45,25 +45,59 @@ def trained(
     trace: ConcreteFunction,
     first: ir.Followed,
     follow: Callable[[ConcreteFunction], ir.Followed],
-) -> tuple[ConcreteFunction, ir.Followed, bool]:
-    """Return the trace to rebuild from, its steps, and whether training did more."""
+) -> tuple[ConcreteFunction, ir.Followed, bool, frozenset[int]]:
+    """Return the trace to rebuild from, its steps, and what else training did.
+
+    That is whether it did more, and the variables in the steps that only it assigned.
+    """
     other_trace = twin(layer, trace)
     if other_trace is None:
-        return trace, first, False
+        return trace, first, False, frozenset()
     bodies = _bodies(traced, other_trace.function)
     ops = {node.op for body in bodies for node in body.values()}
-    holds_statistics = not {*ir.variables_in(first[0])} <= {*layer.trainable}
-    moves = bool(ops & ASSIGNMENTS) and holds_statistics
+    moved = frozenset[int]()
+    if ops & ASSIGNMENTS:  # those of inference, too, are steps
+        in_inference = _assigned(traced, trace)
+        moved = frozenset(_assigned(traced, other_trace) - in_inference)
+        moved &= {*ir.variables_in(first[0])}
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
-        return trace, first, moves
+        return trace, first, bool(moved), moved
     if len(trees.leaves(trace.outputs)) != len(trees.leaves(other_trace.outputs)):
-        return trace, first, True
+        return trace, first, True, moved
     with attempt(LegacyModelError):
         other = follow(other_trace)
         if _alike(first, other):
-            return other_trace, other, moves
-    return trace, first, True
+            return other_trace, other, bool(moved), moved
+    return trace, first, True, moved
+
+
+def _assigned(traced: TracedFunctions, trace: ConcreteFunction) -> set[int]:
+    """Return the variables that a function assigns, in functions that it calls, too."""
+    found: set[int] = set()
+    names = traced.functions[trace.function].arguments[-len(trace.captures) :]
+    start = trace.function, tuple(zip(names, trace.captures, strict=False))
+
+    def called(
+        call: tuple[str, tuple[tuple[str, int], ...]],
+    ) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
+        name, pairs = call
+        captured, calls = dict(pairs), []
+        for node in traced.functions[name].nodes.values():
+            inputs = [captured.get(x.node) for x in node.inputs]
+            if node.op in ASSIGNMENTS and inputs[0] is not None:
+                found.add(inputs[0])
+            for other in _functions(node):
+                every = inputs[1:] if node.op in CONDITIONS + CASES else inputs
+                function = traced.functions.get(other)
+                named = zip(function.arguments if function else (), every, strict=False)
+                passed = tuple((key, n) for key, n in named if n is not None)
+                calls += [(other, passed)] if passed else []
+        return calls
+
+    for _ in walks.reachable([start], called):
+        budget.work(budget.ITEM)
+    return found
 
 
 def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None:
@@ -72,27 +106,6 @@ def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None
     twins = [t for t in traces if concrete_functions.trains(t, trace)]
     # Without losses, the last one: it calls inner layers as the other function does.
     return next((t for t in twins if t.losses), twins[-1] if twins else None)
-
-
-def has_own_gradient(traced: TracedFunctions, name: str) -> bool:
-    """Return whether a function gave an op a gradient that Keras may compute otherwise.
-
-    What the gradient was, the file does not say: `tf.sign` of binary layers passes it
-    on, a layer of adversarial training turns it around. That of `tf.nn.swish` and of
-    dropout is as usual. Calls of functions have the same mark.
-    """
-    return any(
-        node.has_own_gradient and node.op not in CALLS and not _is_usual(node, body)
-        for body in _bodies(traced, name)
-        for node in body.values()
-    )
-
-
-def _is_usual(node: Node, body: Mapping[str, Node]) -> bool:
-    """Return whether a node is swish or dropout."""
-    result = body.get(node.inputs[0].node) if len(node.inputs) > 1 else None
-    is_dropout = result is not None and result.op == DROPOUT
-    return is_dropout or idioms.is_swish(node, body)
 
 
 def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:

@@ -125,6 +125,8 @@ class Steps(list[Step]):
         super().__init__(steps)
         self.specs = specs
         self.data: dict[Value, Any] = {} if data is None else data
+        # The nodes whose own gradients are not kept.
+        self.without_gradients: list[str] = []
 
     def sizes(self, value: Value) -> list[Any] | None:
         """Return the shape of a tensor with symbolic dimensions, None if not known."""

@@ -221,6 +221,21 @@ def _assigned(
     traced: TracedFunctions, trace: ConcreteFunction, x: Array, old: Mapping[int, Array]
 ) -> dict[int, Array]:
     """Return the new values of the variables that a trace assigns, once each."""
+    traced, values, assigned = assignments(traced, trace)
+    prober, new = Prober(traced, stopped=[]), dict[int, Array]()
+    results = prober.run(values, [prober.opened(x)])
+    for (op, number), value in zip(assigned, results, strict=True):
+        if number in new:
+            raise ValueError("a variable is assigned twice")
+        sign, stays = ASSIGNMENTS[op]
+        new[number] = stays * old[number] + sign * value
+    return new
+
+
+def assignments(
+    traced: TracedFunctions, trace: ConcreteFunction
+) -> tuple[TracedFunctions, ConcreteFunction, list[tuple[str, int]]]:
+    """Return a trace of the values that a trace assigns, by ops to variables."""
     function, captures = _inner(traced, trace)
     captured = dict(zip(function.arguments[-len(captures) :], captures, strict=True))
     nodes = [
@@ -234,14 +249,8 @@ def _assigned(
     mappings: Any = {"": inside}, traced.functions
     functions = collections.ChainMap[str, Function](*mappings)
     traced = dataclasses.replace(traced, functions=functions)
-    prober, new = Prober(traced, stopped=[]), dict[int, Array]()
-    results = prober.run(ConcreteFunction("", (), (), captures), [prober.opened(x)])
-    for node, value in zip(nodes, results, strict=True):
-        (sign, stays), number = ASSIGNMENTS[node.op], captured[node.inputs[0].node]
-        if number in new:
-            raise ValueError("a variable is assigned twice")
-        new[number] = stays * old[number] + sign * value
-    return new
+    assigned = [(node.op, captured[node.inputs[0].node]) for node in nodes]
+    return traced, ConcreteFunction("", (), (), captures), assigned
 
 
 def _inner(

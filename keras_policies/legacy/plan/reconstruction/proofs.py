@@ -110,7 +110,7 @@ class Prober(Interpreter):
         return self.opened(array) if isinstance(value, VariableRef) else array
 
     def outputs(self, node: Node, inputs: Sequence[Any], needed: Positions) -> Outputs:
-        is_own = node.has_own_gradient and node.op not in CALLS
+        is_own = bool(node.gradient) and node.op not in CALLS
         is_own = is_own and not idioms.is_swish(node, self.function.nodes)
         if is_own and any(map(self.is_open, inputs)):
             raise NotProvenError(f"{node.name!r} has a gradient of its own")

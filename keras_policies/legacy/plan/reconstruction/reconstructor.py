@@ -148,7 +148,7 @@ class Reconstructor(Rebuilder):
         others = (self._follow(other) for other in traces[1:])
         if general != specs and all(ir.same(first, other) for other in others):
             specs = general
-        trace, (steps, outputs), is_less = in_training.trained(
+        trace, (steps, outputs), is_less, moved = in_training.trained(
             self.traced, layer, trace, first, self._follow
         )
         specs = recurrent_calls.with_sizes(specs, steps, self.traced.variables)
@@ -183,8 +183,9 @@ class Reconstructor(Rebuilder):
             variables=layer.variables,
             steps=len(new),
             texts=() if self._path else tuple(program.output_texts(built)),
-            is_less=is_less
-            or in_training.has_own_gradient(self.traced, trace.function),
+            is_less=is_less,
+            moved=tuple(n for n in layer.variables if n in moved),
+            loses_gradients=bool(steps.without_gradients),
             loses_losses=len(usable) < len(outputs) - count,
         )
         return self._with_layers(built, entry)

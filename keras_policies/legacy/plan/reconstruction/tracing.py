@@ -30,6 +30,7 @@ from keras_policies.legacy.plan.reconstruction import (
     layer_calls,
     loops,
     matched_calls,
+    own_gradients,
     recurrent,
 )
 from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
@@ -122,6 +123,36 @@ class Tracing(Interpreter):
             pairs = zip(one, last, strict=True)
             last = [add("_Choice", is_one, *pair) for pair in pairs]
         return last
+
+    def outputs(
+        self, node: Node, inputs: Sequence[ir.Value], needed: Positions
+    ) -> Outputs:
+        """Return the outputs of a node, with its own gradient if Keras can have it."""
+        if own_gradients.is_own(node, self.function.nodes, self.traced):
+            result = self._with_gradient(node, inputs)
+            if result is not None:
+                return [result, *inputs[1:]]
+            self.steps.without_gradients.append(node.name)
+        return super().outputs(node, inputs, needed)
+
+    def _with_gradient(self, node: Node, inputs: Sequence[ir.Value]) -> ir.Value | None:
+        """Return the result of a function with its recorded gradient, or None."""
+        factor = own_gradients.factor_of(node, self.traced)
+        shapes = [ir.shape_of(x, self.steps, self.specs) for x in inputs]
+        if factor is None or None in shapes or shapes[0] != shapes[1]:
+            return None
+        (function, captures), (result, x) = factor, inputs
+        add = functools.partial(self.steps.op, node.name)
+        try:
+            captured = [self.results[name][at] for name, _, at in captures]
+        except LookupError:
+            return None
+        ones = add("OnesLike", result)
+        arguments = [ones, add("ZerosLike", x), *captured]
+        (h,) = self.called(node, function.function, arguments)
+        change = add("Sub", x, add("StopGradient", x))
+        change = add("Mul", change, add("StopGradient", h))
+        return add("AddV2", add("StopGradient", result), change)
 
     def loop(self, node: Node, inputs: Sequence[ir.Value]) -> Sequence[ir.Value] | None:
         """Return the results of a recurrent layer, of rounds, or of `tf.map_fn`."""

@@ -60,10 +60,12 @@ message SavedAsset { int32 asset_file_def_index = 1; }
 message SavedFunction { repeated string concrete_functions = 1; }
 message SavedBareFunction { string concrete_function_name = 1; }
 message SavedConstant { string operation = 1; }
+message CapturedTensor { string name = 1; string concrete_function = 2; }
 message SavedObject {
   repeated Child children = 1; UserObject user_object = 4; SavedAsset asset = 5;
   SavedFunction function = 6; SavedVariable variable = 7;
   bytes bare_concrete_function = 8; SavedConstant constant = 9;
+  CapturedTensor captured_tensor = 12;
 }
 message SavedObjectGraph {
   repeated SavedObject nodes = 1; repeated bytes concrete_functions = 2;
@@ -116,7 +118,10 @@ message Attr { string key = 1; AttrValue value = 2; }
 message Node {
   string name = 1; string op = 2; repeated string input = 3; repeated Attr attr = 5;
 }
-message Library { repeated bytes function = 1; }
+message RegisteredGradient { string gradient_func = 1; string registered_op_type = 2; }
+message Library {
+  repeated bytes function = 1; repeated RegisteredGradient registered_gradients = 3;
+}
 message Graph { repeated Node node = 1; Library library = 2; }
 message Argument { string name = 1; }
 message OpDef {

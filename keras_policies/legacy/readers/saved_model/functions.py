@@ -175,7 +175,7 @@ class FunctionReader:
             node.op,
             tuple(map(output, inputs)),
             attributes,
-            OWN_GRADIENT in hidden,
+            hidden[OWN_GRADIENT].s.decode() if OWN_GRADIENT in hidden else "",
             shape(shapes[0]) if len(shapes) == 1 else None,
         )
 

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt
-from keras_policies.legacy.base.traced_functions import ConcreteFunction, Function
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
+    Function,
+    Gradient,
+    Output,
+)
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
@@ -48,6 +53,10 @@ class Lazy(Mapping[K, V], Generic[K, S, V]):
             with corrupt(self._path):
                 self._items[key] = self._make(source)
         return self._items[key]
+
+    def source(self, key: K) -> S | None:
+        """Return what a value is made from, or None."""
+        return self._sources.get(key)
 
     def __contains__(self, key: object) -> bool:
         return key in self._sources
@@ -109,6 +118,21 @@ class Library:
         outputs = self.reader.structure(concrete.output_signature)
         return ConcreteFunction(name, inputs, outputs, captures)
 
+    def gradients(self) -> Mapping[str, Message]:
+        """Return the messages of the recorded gradients, by the types of nodes."""
+        entries = _counted(self.graph.library.registered_gradients)
+        return {entry.registered_op_type: entry for entry in entries}
+
+    def gradient(self, nodes: Sequence[Message], entry: Message) -> Gradient:
+        """Return a recorded gradient; `nodes` are the objects of the file."""
+        concrete = self.traces.source(entry.gradient_func)
+        numbers = () if concrete is None else concrete.value.bound_inputs
+        self.values.spend(len(numbers))
+        tensors = [nodes[number].captured_tensor for number in numbers]
+        names = [tensor.name.rpartition(":") for tensor in tensors]
+        captures = (Output(name, "", int(position)) for name, _, position in names)
+        return Gradient(entry.gradient_func, tuple(captures))
+
     def trace(self, name: str) -> ConcreteFunction:
         """Return the trace of a function that an object refers to."""
         if name not in self.traces:
@@ -129,6 +153,6 @@ class Library:
         return self._constants[name]
 
 
-def _counted(stored: Sequence[bytes]) -> Sequence[bytes]:
+def _counted(stored: Sequence[V]) -> Sequence[V]:
     Limit(limits.GRAPH_FUNCTIONS, "functions").spend(len(stored))
     return stored

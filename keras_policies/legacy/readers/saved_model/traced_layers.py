@@ -55,6 +55,11 @@ def read(objects: SavedObjects, weights: Weights) -> TracedFunctions:
         functions=library.functions,
         signatures=Lazy(path, layers.traces.signatures, library.trace),
         tables=Lazy(path, tables.numbers, tables.content),
+        gradients=Lazy(
+            path,
+            library.gradients,
+            functools.partial(library.gradient, objects.nodes),
+        ),
     )
 
 
