@@ -5,7 +5,7 @@
 
 from keras_policies._common import backend_missing  # isort: skip (says what Keras cannot)
 from keras_policies import experimental
-from keras_policies.legacy.assembly import rnn_states
+from keras_policies.legacy.assembly.keras_differences import rnn_states
 from keras_policies.loss_scaling import compile
 from keras_policies.loss_scaling.callbacks import LossScaleLogger
 from keras_policies.loss_scaling.loss_scale import (

@@ -5,7 +5,6 @@ Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.p
 
 import contextlib
 import functools
-import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_policies.keras_internals.patches import Function, patched
-from keras_policies.keras_internals.private_api import GRAPHS, MISSING, TURNS, needs
+from keras_policies.keras_internals.private_api import GRAPHS, needs
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
 OPS = "exp", "log", "log_softmax", "softmax"
@@ -31,30 +30,6 @@ def checking_shapes(check: Check) -> contextlib.AbstractContextManager[None]:
         stock(self, shape, *args, **k)
 
     return patched(keras.KerasTensor, "__init__", _init)
-
-
-def seeing_early_calls() -> contextlib.AbstractContextManager[None]:
-    """Let Keras see at once which calls of a Functional's config it cannot make yet.
-
-    Keras makes calls in rounds, and builds a long error for each call that has to wait.
-    The key `taken` of a call has the layer and the number of the call of each tensor
-    that it takes.
-    """
-    from keras.src.models import functional
-
-    def deserialize_node(
-        stock: Function, node_data: Any, created_layers: Mapping[str, Any]
-    ) -> Any:
-        dependencies = node_data.get("taken", ()) if isinstance(node_data, dict) else ()
-        for name, number in dependencies:
-            layer = created_layers.get(name)
-            if layer is not None and len(layer._inbound_nodes) <= number:
-                raise IndexError(f"{name} has not been called {number + 1} times")
-        return stock(node_data, created_layers)
-
-    if TURNS in MISSING:  # it is slow then
-        return contextlib.nullcontext()
-    return patched(functional, "deserialize_node", deserialize_node)
 
 
 def is_functional(model: keras.Model) -> bool:
@@ -162,25 +137,3 @@ def shapes_in(model: keras.Model) -> Iterator[Sequence[int | None]]:
         for node in operation._inbound_nodes:
             yield from (tensor.shape for tensor in node.output_tensors)
         yield from shapes_in(operation)
-
-
-class LayerCall(keras.Operation):  # type: ignore[misc]
-    """Takes the place of a layer while Keras builds a Functional from a config.
-
-    Keras calls it where it would call the layer, with the same arguments; `__call__`
-    returns `noted` symbolic tensors, as the layer would return them. The model has the
-    layers and operations that made them, and no `LayerCall`.
-    """
-
-    @needs(GRAPHS)
-    def noted(self, outputs: Any) -> Any:
-        """Return outputs, noted where Keras looks for those of the layer."""
-        node = types.SimpleNamespace(output_tensors=keras.tree.flatten(outputs))
-        self._inbound_nodes.append(node)
-        return outputs
-
-    @property
-    @needs(GRAPHS)
-    def calls(self) -> int:
-        """int, how often it was called before."""
-        return len(self._inbound_nodes)

@@ -38,7 +38,6 @@ LOSS_SCALING = "loss scaling"
 UNPICKLING = "unpickling optimizers"
 SLOTS_OF_OPTIMIZERS = "optimizer slots"
 GRAPHS = "graphs of operations"
-TURNS = "fast opening of models whose layers take turns"
 WEIGHTS = "weights of layers"
 
 # Optimizer -> {slot name in tf.keras, before and since 2.11: attribute in Keras 3}
@@ -117,7 +116,6 @@ PRIVATE_API = {
         Place("ops.node", "Node.output_tensors"),
         Place("ops.symbolic_arguments", "SymbolicArguments.fill_in"),
     ),
-    TURNS: (Place(_FUNCTIONAL, "deserialize_node", "node_data created_layers"),),
     WEIGHTS: (Place("layers.layer", "Layer._initialize_tracker"),),
 }
 

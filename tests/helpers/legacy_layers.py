@@ -14,7 +14,7 @@ from legacy_files import IS_LOWEST_KERAS, KERAS, arrays, called, one
 
 import keras_policies
 from keras_policies import keras_internals
-from keras_policies.legacy.assembly import rnn_states
+from keras_policies.legacy.assembly.keras_differences import rnn_states
 
 # Relative to the largest output: float32 sums round differently in another order.
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2}

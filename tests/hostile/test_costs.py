@@ -15,8 +15,6 @@ import hostile_sizes
 import hostile_worker
 import pytest
 
-from keras_policies.legacy.plan import build_order
-
 
 @pytest.fixture(scope="module")
 def server():
@@ -71,34 +69,3 @@ def test_a_file_costs_what_its_size_explains(server, tmp_path, action, make, mat
         assert re.search(match or "^[0-9a-f]{64}$", found["detail"])
     else:
         assert action == "inspect", "it opens"  # which looks at less
-
-
-# Layers in their order -> the tries of Keras that are charged: counted by hand.
-TRIES = {
-    # b takes a, c takes b, each once: all are made in the first round.
-    "in_order": ({"x": [], "a": [[("x", 0)]], "b": [[("a", 0)]]}, 0),
-    # Then c, b and a once more, backwards: one more is made in each round, while the
-    # second calls of the layers before it fail: 2 in the first round, 1 in the next.
-    "there_and_back": (
-        {
-            "x": [],
-            "a": [[("x", 0)], [("b", 1)]],
-            "b": [[("a", 0)], [("c", 1)]],
-            "c": [[("b", 0)], [("c", 0)]],
-        },
-        3,
-    ),
-    # A call that is never made is tried in the round that makes a, and in one more,
-    # in which nothing is made.
-    "never": ({"x": [], "a": [[("x", 0)]], "b": [[("a", 7)]]}, 2),
-}
-
-
-@pytest.mark.once("no Keras", for_all_keras=True)
-@pytest.mark.parametrize("name", TRIES)
-def test_the_calls_that_keras_tries_in_vain_are_charged(name, monkeypatch):
-    calls, expected = TRIES[name]
-    charged = []
-    monkeypatch.setattr(build_order.budget, "work", charged.append)
-    build_order._charge(calls)
-    assert sum(charged) == expected * build_order.budget.RETRY

@@ -14,7 +14,7 @@ import pytest
 
 import keras_policies as kp
 from keras_policies.legacy import plain_keras
-from keras_policies.legacy.assembly import forms
+from keras_policies.legacy.assembly.keras_differences import forms
 from keras_policies.legacy.values import sums
 
 ARCHIVE = legacy_files.FOLDER / "forms-2.15.1.tar.xz"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies.legacy.assembly import masks
+from keras_policies.legacy.assembly.keras_differences import masks
 
 ARCHIVE = legacy_files.FOLDER / "masks.tar.xz"
 NAMES = legacy_files.on_this_backend(legacy_files.names(ARCHIVE), each_release=True)

@@ -9,7 +9,7 @@ import pytest
 
 import keras_policies
 from keras_policies import keras_internals
-from keras_policies.legacy.assembly import rnn_states
+from keras_policies.legacy.assembly.keras_differences import rnn_states
 
 FOLDER = legacy_files.FOLDER / "states"
 RELEASES = sorted(path.name for path in FOLDER.iterdir())

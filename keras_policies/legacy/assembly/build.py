@@ -7,31 +7,27 @@ those of the surrounding `custom_object_scope`.
 import collections
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common.types import Config, PolicyLike
+from keras_policies._common.types import PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.assembly import (
     archive_paths,
-    calls,  # noqa: F401 (for Keras)
     compiling,
     explanations,
-    extra_axes,
-    forms,
     made_in_code,
-    makers,
-    masks,
     own_classes,
-    time_steps,
 )
+from keras_policies.legacy.assembly.builder import Builder
 from keras_policies.legacy.assembly.comparison import Check
-from keras_policies.legacy.assembly.programs import BuiltLayers
+from keras_policies.legacy.assembly.keras_differences import masks, time_steps
+from keras_policies.legacy.assembly.nodes import layer_of, one_or_all
 from keras_policies.legacy.assembly.targets import Pairs, assign, restore_states, settle
-from keras_policies.legacy.assembly.text_cuts import STRING, TextCuts, unreadable
+from keras_policies.legacy.assembly.text_cuts import STRING, unreadable
 from keras_policies.legacy.assembly.weights import pair
 from keras_policies.legacy.base import codes, hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
@@ -70,10 +66,9 @@ def build(
         keras_internals.blank_variables(backend.place, backend.zeros, budget.spend),
         keras_internals.checking_shapes(budget.check_rank),
         keras_internals.noting_given_dtypes(),
-        keras_internals.seeing_early_calls(),
     ):
         _check_texts(plan)
-        model, built = _make(plan)
+        model, builder = _make(plan)
         with corrupt(legacy.path):
             legacy = archive_paths.by_attribute(model, legacy)
             made_in_code.fill_lookups(model, legacy.vocabularies)
@@ -85,7 +80,8 @@ def build(
             }  # without weights of the model itself if its class is one of Keras
             pairs, added = Pairs(), list[str]()
             if legacy.has_weights:
-                pairs, added = pair(model, weights, legacy.config, built.weights)
+                held = [(layer_of(node), each) for node, each in builder.weights]
+                pairs, added = pair(model, weights, legacy.config, held)
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)
@@ -98,7 +94,7 @@ def build(
         release = masks.release(legacy.written_by)
         regularized = [*time_steps.restore(model, release)]
         only_shape = "whose result is used by its shape alone"
-        unused = (f"{name!r}, {only_shape}" for name in built.unused)
+        unused = (f"{name!r}, {only_shape}" for name in builder.unused)
         not_converted = [
             *codes.left_out("KP601", legacy.not_converted),
             *codes.left_out("KP608", (*plan.report.not_converted, *unused)),
@@ -116,7 +112,7 @@ def build(
         not_converted=not_converted,
         other_policies=different,
         lacks_weights=bool(added and legacy.traced),
-        texts=built.texts.inputs if built.texts else None,
+        texts=builder.texts.inputs if builder.texts else None,
     )
 
 
@@ -146,27 +142,14 @@ def _check_texts(plan: Plan) -> None:
         )
 
 
-def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
+def _make(plan: Plan) -> tuple[keras.Model, Builder]:
     """Return the built model, whose variables have no values yet."""
+    builder, depth = Builder(plan), _recursion_limit(plan.reconstruction.depth)
+    scope = keras_internals.custom_object_scope(dict(plan.report.functions))
     try:
-        config = plan.config
-        model, built, extra, needed = _built(config, plan)
-        if extra:
-            config = extra_axes.with_wrappers(config, extra)
-            model, built, _, needed = _built(config, plan)
-        if needed:
-            model, built, *_ = _built(config, plan, needed)
-        inputs = plan.legacy.inputs.values()
-        if isinstance(model, keras.Sequential) and not model.built:
-            # An Embedding takes inputs of any rank.
-            model.built = [*map(type, model.layers)] == [keras.layers.Embedding]
-        if not model.built and inputs:  # a subclassed model
-            takes_texts = STRING in [dtype for _, dtype in inputs]
-            if plan.options.texts_outside and takes_texts:
-                raise unreadable(f"the class {type(model).__name__!r}")
-            tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
-            with own_classes.scope(plan.policy):
-                model(makers.one_or_all(tensors))
+        # The traceback names the class that raised.
+        with scope, depth, explanations.whole_tracebacks():
+            model = _model(plan, builder)
     except LegacyModelError as error:
         error.hint = error.hint or _hint_about(error.layer, plan)
         raise
@@ -175,7 +158,23 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
         raise explanations.explained(problem, error) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
-    return model, built
+    return model, builder
+
+
+def _model(plan: Plan, builder: Builder) -> keras.Model:
+    specs = plan.legacy.inputs.values()
+    tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in specs]
+    model = layer_of(builder.node(plan.config, is_root=True), tensors)
+    if isinstance(model, keras.Sequential) and not model.built:
+        # An Embedding takes inputs of any rank.
+        model.built = [*map(type, model.layers)] == [keras.layers.Embedding]
+    if not model.built and tensors:  # a subclassed model
+        takes_texts = STRING in [x.dtype for x in tensors]
+        if plan.options.texts_outside and takes_texts:
+            raise unreadable(f"the class {type(model).__name__!r}")
+        with own_classes.scope(plan.policy):
+            model(one_or_all(tensors))
+    return model
 
 
 def _hint_about(layer: str | None, plan: Plan) -> str:
@@ -184,31 +183,6 @@ def _hint_about(layer: str | None, plan: Plan) -> str:
     is_known = name in (NO_CLASS, *classes.GRAPHS)
     is_known |= classes.is_in("keras.layers", name)
     return "" if is_known else str(hints.pass_custom_object(name))
-
-
-def _built(
-    config: Config, plan: Plan, needed: Mapping[int, forms.Specs] | None = None
-) -> tuple[Any, BuiltLayers, extra_axes.Axes, Mapping[int, forms.Specs]]:
-    """Build the object of a config.
-
-    Also return the reasons to build it again: convolutions with extra axes, and the
-    inputs of layers that need a form.
-    """
-    texts = TextCuts() if plan.options.texts_outside else None
-    built, extra = BuiltLayers([], [], texts), extra_axes.Axes()
-    found = forms.Found(needed or {}, plan.options.backends, {})
-    release = masks.release(plan.legacy.written_by)
-    config, makers = own_classes.with_makers(
-        config, release, plan.policy, extra, found, built
-    )
-    scope = {**plan.report.functions, **makers}
-    depth = _recursion_limit(plan.reconstruction.depth)
-    # The traceback names the class that raised.
-    tracebacks = explanations.whole_tracebacks()
-    with keras_internals.custom_object_scope(scope), depth, tracebacks:
-        safe_mode = plan.options.safe_mode
-        model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
-        return model, built, extra, {} if extra else found.all_needed()
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Stand-ins for op layers and Lambda layers, which Keras calls while it builds a model.
+"""Nodes of op layers and Lambda layers: they call `keras.ops` on the tensors.
 
-They call `keras.ops` on the tensors; the model does not contain them. A Lambda layer
-becomes a Functional of its name, which is made when the shape of its input is known.
+A Lambda layer becomes a Functional of its name, which is made when the shape of its
+input is known.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike, Tensor
-from keras_policies.legacy.base.configs import PACKAGE
+from keras_policies.legacy.assembly import nodes
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.bytecode.program import Run
@@ -24,9 +24,8 @@ from keras_policies.legacy.values.evaluator import has_dims, is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 
-@keras.saving.register_keras_serializable(PACKAGE)
-class OpCall(keras_internals.LayerCall):
-    """Calls the counterpart of a TensorFlow function when Keras calls the op layer.
+class OpCall:
+    """Calls the counterpart of a TensorFlow function where the op layer was called.
 
     `op` is `"tf.math.add"`, or the op of the NodeDef. New operations are named after
     the layer. If it is an output of the model, sizes become tensors.
@@ -41,9 +40,10 @@ class OpCall(keras_internals.LayerCall):
         constants: Config | None = None,
         is_output: bool = False,
     ) -> None:
-        super().__init__(name=name)
+        self.name = name
         self.path = path
         self.op = op
+        self._calls = 0
         self.node_def = node_def
         self.constants = constants or {}
         self.is_output = is_output
@@ -58,7 +58,8 @@ class OpCall(keras_internals.LayerCall):
             if self.is_output:
                 outputs = [as_output(output, sources) for output in outputs]
         self._name_operations(outputs, sources)
-        return self.noted(tuple(outputs) if isinstance(result, tuple) else outputs[0])
+        self._calls += 1
+        return tuple(outputs) if isinstance(result, tuple) else outputs[0]
 
     def _call_counterpart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         try:
@@ -86,7 +87,7 @@ class OpCall(keras_internals.LayerCall):
             if is_tensor(tensor)
             for operation in keras_internals.operations_before(tensor, before)
         }
-        call = f".call_{self.calls}" if self.calls else ""
+        call = f".call_{self._calls}" if self._calls else ""
         for number, operation in enumerate(operations.values()):
             part = f".{number}" if number else ""
             operation.name = f"{self.name}{call}{part}"
@@ -123,8 +124,7 @@ def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
     return tensor
 
 
-@keras.saving.register_keras_serializable(PACKAGE)
-class LambdaCall(keras_internals.LayerCall):
+class LambdaCall:
     """Makes the nested model of a Lambda layer for each shape that it is called with.
 
     It casts its input to the compute dtype of `policy`, and runs `program`. If
@@ -139,7 +139,7 @@ class LambdaCall(keras_internals.LayerCall):
         policy: PolicyLike | None = None,
         is_over_time: bool = False,
     ) -> None:
-        super().__init__(name=name)
+        self.name = name
         self.path = path
         self.program = program
         self.policy = policy
@@ -148,12 +148,24 @@ class LambdaCall(keras_internals.LayerCall):
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Call the nested model; as in tf.keras, masks are not propagated."""
-        masks = map(keras_internals.mask_of, keras.tree.flatten(inputs))
-        is_masked = any(mask is not None for mask in masks)
-        return self.noted(self.run(inputs) if is_masked else self.layer(inputs)(inputs))
+        if nodes.is_masked(keras.tree.flatten(inputs)):
+            return self.run(inputs)
+        return self._layer(inputs)(inputs)
 
-    def layer(self, inputs: Any) -> keras.Layer:
-        """Return the layer for the shapes and dtypes of some inputs."""
+    def ends_mask(self, tensor: Tensor) -> bool:
+        """Return True, as for every Lambda layer."""
+        return True
+
+    def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
+        """Return the layer that is called on some tensors."""
+        if not tensors and not self.made:
+            reason = "the shape of its input is not in the file"
+            raise LegacyModelError(f"{reason}, and its Lambda layers need it.")
+        if not tensors:
+            return [*self.made.values()][-1]
+        return self._layer(nodes.one_or_all([*tensors]))
+
+    def _layer(self, inputs: Any) -> keras.Layer:
         key = str([(t.shape, t.dtype) for t in keras.tree.flatten(inputs)])
         if key not in self.made:
             name = f"{self.name}_{len(self.made)}" if self.made else self.name
@@ -197,27 +209,3 @@ class LambdaCall(keras_internals.LayerCall):
                 "computed from the input of the layer."
             )
         return as_output(value)
-
-
-@keras.saving.register_keras_serializable(PACKAGE)
-class SequenceWithCalls(keras.Operation):  # type: ignore[misc]
-    """Makes a Sequential with Lambda layers, which need the shapes of their inputs."""
-
-    @classmethod
-    def from_config(cls, config: Config) -> keras.Model:
-        """Return the Sequential, or a Functional if a Lambda layer ends a mask."""
-        configs = config["layers"] or [None]
-        first, *rest = map(keras.saving.deserialize_keras_object, configs)
-        if not isinstance(first, keras.layers.InputLayer):
-            reason = "the shape of its input is not in the file"
-            raise LegacyModelError(f"{reason}, and its Lambda layers need it.")
-        tensor, layers, has_mask = first.output, [first], False
-        for layer in rest:
-            if isinstance(layer, LambdaCall):
-                has_mask = has_mask or keras_internals.mask_of(tensor) is not None
-                layer = layer if has_mask else layer.layer(tensor)
-            layers.append(layer)
-            tensor = layer(tensor)
-        if has_mask:
-            return keras.Model(first.output, tensor, name=config["name"])
-        return keras.Sequential(layers, name=config["name"])

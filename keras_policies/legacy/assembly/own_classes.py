@@ -7,22 +7,17 @@ object's config while the object is created and built.
 
 import contextlib
 import functools
-from collections.abc import Mapping
+import inspect
+import types
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.assembly import (
-    explanations,
-    extra_axes,
-    forms,
-    masks,
-    programs,
-)
-from keras_policies.legacy.assembly.makers import Make, Maker, sequential
-from keras_policies.legacy.base import hints
+from keras_policies.legacy.assembly import explanations
+from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.policies.global_policy import policy_scope
 
@@ -41,14 +36,87 @@ def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
     )
 
 
-def _build_under(layer: keras.Layer, policy: PolicyLike | None) -> None:
+def registered(config: Config) -> type[Any] | None:
+    """Return the user-defined class of a layer's config, or None for other configs."""
+    name = config.get("registered_name")
+    found = isinstance(name, str) and keras.saving.get_registered_object(name)
+    is_layer = isinstance(found, type) and issubclass(found, keras.Layer)
+    return found if is_layer and "config" in config else None
+
+
+def is_graph(cls: type[Any], config: Config) -> bool:
+    """Return whether Keras makes an object of a class from the layers in its config."""
+    if not configs.is_graph(config) or issubclass(cls, keras.Sequential):
+        return configs.is_graph(config) and issubclass(cls, keras.Sequential)
+    if "input_layers" not in config["config"] or not issubclass(cls, keras.Model):
+        return False
+    constructor = inspect.getfullargspec(cls.__init__)
+    takes_all = bool(constructor.varargs and constructor.varkw)
+    is_like_functional = constructor.args[1:] == ["inputs", "outputs", "name"]
+    return takes_all or is_like_functional or _own_from_config(cls)
+
+
+def _own_from_config(cls: type[Any]) -> bool:
+    base = keras.Sequential if issubclass(cls, keras.Sequential) else keras.Model
+    return cls.from_config.__func__ is not base.from_config.__func__
+
+
+def from_config(
+    cls: type[Any], make: Callable[[Config], Any]
+) -> Callable[[Config], Any]:
+    """Return `from_config` of a user's model class; `make` is that of Keras."""
+    if not _own_from_config(cls):
+        return make
+
+    def of_keras(cls: type[Any], config: Config, custom_objects: Any = None) -> Any:
+        return make(config)
+
+    # What `super().from_config` calls in the user's class.
+    base = keras.Sequential if issubclass(cls, keras.Sequential) else keras.Model
+    body = {"from_config": classmethod(of_keras)}
+    below = types.new_class(
+        base.__name__, (base,), exec_body=lambda ns: ns.update(body)
+    )
+    found: Callable[[Config], Any] = types.new_class(
+        cls.__name__, (cls, below)
+    ).from_config
+    return found
+
+
+def made(
+    make: Callable[[], Any],
+    cls: type[Any],
+    config: Config,
+    name: str | None,
+    layer: str | None,
+    policy: PolicyLike | None,
+    inside: Config,
+) -> Any:
+    """Make an object of a class under a policy, and let it be built under that.
+
+    `name` is that in the file, `layer` that for errors. `inside` has objects that stand
+    for the classes of the layers in its config.
+    """
+    with located(layer=layer), scope(policy):
+        try:
+            instance = make()
+        except TypeError as error:
+            raise _refusal(cls.__name__, config, error) from error
+        if name is not None and instance.name != name:
+            instance.name = name
+    if isinstance(instance, keras.Layer) and not instance.built:
+        _build_under(instance, policy, inside)
+    return instance
+
+
+def _build_under(layer: keras.Layer, policy: PolicyLike | None, inside: Config) -> None:
     """Let a layer be built under a policy, since some only then make their layers."""
     stock = layer.build
 
     @functools.wraps(stock)
     def build(*args: Any, **kwargs: Any) -> Any:
         layer.build = stock
-        with scope(policy):
+        with scope(policy), keras_internals.custom_object_scope(inside):
             return stock(*args, **kwargs)
 
     layer.build = build
@@ -74,77 +142,3 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
     if policy is None or (dtype and not keras.backend.is_float_dtype(dtype)):
         return contextlib.nullcontext()
     return policy_scope(policy)
-
-
-def with_makers(
-    config: Config,
-    written_in: masks.Release,
-    policy: PolicyLike | None,
-    extra: extra_axes.Axes,
-    found: forms.Found,
-    built: programs.BuiltLayers,
-) -> tuple[Config, dict[str, Maker]]:
-    """Return a config that names makers for some layers, and the makers by name.
-
-    The names are new, because Keras prefers registered classes to those in a scope.
-    Convolutions record their calls in `extra`, layers that may need a form in `found`,
-    programs in `built`. `policy` is that of the model, which its config does not have.
-    """
-    makers: dict[str, Maker] = {}
-
-    def replaced(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [replaced(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        inner = {key: replaced(item) for key, item in value.items()}
-        stock = masks.maker(value, written_in) or extra_axes.maker(value, extra)
-        stock = forms.maker(value, stock, found) or stock
-        is_root, texts = value is config, built.texts
-        cut = texts.maker(value, is_root=is_root) if texts else None
-        of_model = (policy,) if is_root else ()
-        own = _own_maker(value, cut, *of_model)
-        make = programs.maker(value, built) or own or cut or stock
-        make = make or sequential(value)
-        if make is None:
-            return inner
-        name = f"<{value['class_name']} {len(makers)}>"
-        makers[name] = Maker(make)
-        return {**inner, "registered_name": name}
-
-    return replaced(config), makers
-
-
-def _own_maker(
-    config: Mapping[str, Any], cut: Make | None, *of_model: PolicyLike | None
-) -> Make | None:
-    """Return the maker of an object of a user-defined class, or None for others.
-
-    `cut` makes a model without text layers. `of_model` is the policy of the model.
-    """
-    name = config.get("registered_name")
-    if not isinstance(name, str) or "config" not in config:
-        return None
-    found = keras.saving.get_registered_object(name)
-    if not isinstance(found, type) or not issubclass(found, keras.Layer):
-        return None
-    cls: type[Any] = found
-    options = config["config"] or {}
-    # The name in the file, which the class may ignore.
-    written = None if of_model else config.get("name") or options.get("name")
-    policy = of_model[0] if of_model else options.get("dtype")
-    layer = None if of_model else written or cls.__name__
-
-    def make(config: Config) -> Any:
-        with located(layer=layer), scope(policy):
-            try:
-                instance = (cut or cls.from_config)(config)
-            except TypeError as error:
-                raise _refusal(cls.__name__, config, error) from error
-            if written is not None and instance.name != written:
-                instance.name = written
-        if isinstance(instance, keras.Layer) and not instance.built:
-            _build_under(instance, policy)
-        return instance
-
-    return make

@@ -1,22 +1,22 @@
-"""Runs the programs of rebuilt layers on symbolic tensors while Keras builds a model.
+"""Runs the programs of rebuilt layers on symbolic tensors while a model is built.
 
 The plan has the steps; shapes and dtypes are known only now. Stock layers are created
-and called, ops become nodes, and each layer is noted with its weights in the file.
+and called, ops become nodes, and each layer is listed with its weights in the file.
 """
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 
 from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.assembly import masks
+from keras_policies.legacy.assembly import nodes
 from keras_policies.legacy.assembly.calls import OpCall, as_output
-from keras_policies.legacy.assembly.makers import Call, Make, one_or_all
-from keras_policies.legacy.assembly.text_cuts import TextCuts, is_cut
+from keras_policies.legacy.assembly.keras_differences import forms, masks
+from keras_policies.legacy.assembly.nodes import Node, layer_of, one_or_all
+from keras_policies.legacy.assembly.text_cuts import TextCuts, gives_texts, is_cut
 from keras_policies.legacy.base import trees
-from keras_policies.legacy.base.configs import is_program, layer_name
+from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.weights import LegacyWeight
@@ -29,73 +29,74 @@ from keras_policies.legacy.values.evaluator import is_tensor
 CONVOLUTIONS = "Conv1D", "Conv2D", "Conv3D"
 
 
-@dataclasses.dataclass(frozen=True)
-class BuiltLayers:
-    """The layers that programs have created."""
+class Builds(Protocol):
+    """What makes the layers that programs call, and lists what programs created."""
 
-    # Layers, each with the weights in the file that it holds.
-    weights: list[tuple[keras.Layer, tuple[LegacyWeight, ...]]]
+    texts: TextCuts | None  # if layers of texts are cut off
+    # Nodes, each with the weights in the file that its layer holds.
+    weights: list[tuple[Node, tuple[LegacyWeight, ...]]]
     unused: list[str]  # names of layers whose results are used by their shapes alone
-    texts: TextCuts | None = None  # if layers of texts are cut off
+
+    def node(self, config: Config) -> Node:
+        """Return the node of a config."""
 
 
-def maker(config: Config, built: BuiltLayers) -> Make | None:
-    """Return the maker of a program, which notes its layers; None for other configs."""
+class ProgramCall:
+    """Calls what a program creates as the original layer was called."""
 
-    def make(config: Config) -> keras.Operation:
-        program: Program = config["program"]
-        with located(layer=program.path or None):
-            layer = _LayerRun(program, config["layers"], built).layer()
-        return _call(program, layer) if config["is_called"] else layer
+    def __init__(self, config: Config, builder: Builds) -> None:
+        self._program: Program = config["program"]
+        with located(layer=self._program.path or None):
+            self.called = _LayerRun(self._program, config["layers"], builder).layer()
+        self.name = self.called.name
+        self._ops: dict[str, OpCall] = {}  # by their names; all calls share them
 
-    return make if is_program(config) else None
+    def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
+        """Return the layer."""
+        return layer_of(self.called, tensors)
 
-
-def _call(program: Program, layer: keras.Operation) -> Call:
-    """Return what calls the layer of a program as the original layer was called."""
-    ops: dict[str, OpCall] = {}  # by their names; all calls of the layer share them
-
-    def made(name: str, op: str, *inputs: Any) -> Tensor:
-        """Return an argument that an op creates."""
-        if name not in ops:
-            ops[name] = OpCall(f"{layer.name}_{name}", program.path, op, {"op": op})
-        return ops[name]([*inputs])
-
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer on all tensors, in the order of the program's inputs."""
+        program = self._program
         named = [name for name in program.arguments if name in kwargs]
         others = sorted(kwargs.keys() - {*named})
         tensors = [x for x in keras.tree.flatten(args) if is_tensor(x)]
         for name in [*named, *others]:
             values = [x for x in keras.tree.flatten(kwargs[name]) if is_tensor(x)]
             if not values and name in named and kwargs[name] is not None:
-                values = [made(name, "_Constant", kwargs[name], *tensors[:1])]
+                values = [self._made(name, "_Constant", kwargs[name], *tensors[:1])]
             tensors += values
         if len(tensors) == len(program.inputs) - 1:
-            tensors.append(made("mask", "_Mask", *tensors[:1]))
-        return layer(one_or_all(tensors))
+            tensors.append(self._made("mask", "_Mask", *tensors[:1]))
+        return self.called(one_or_all(tensors))
 
-    return Call(layer, call)
+    def _made(self, name: str, op: str, *inputs: Any) -> Tensor:
+        """Return an argument that an op creates."""
+        if name not in self._ops:
+            full = f"{self.name}_{name}"
+            self._ops[name] = OpCall(full, self._program.path, op, {"op": op})
+        return self._ops[name]([*inputs])
 
 
 class _LayerRun(Run):
     """The run of a rebuilt layer, which makes the layers that it calls."""
 
-    def __init__(self, program: Program, layers: Config, built: BuiltLayers) -> None:
+    def __init__(self, program: Program, layers: Config, builder: Builds) -> None:
         specs = [] if program.is_layer else program.inputs
         inputs = [
             keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
             for spec in specs
         ]
         super().__init__(program, inputs)
-        self.configs, self.built = layers, built
-        self.layers: dict[str, keras.Layer] = {}
+        self.configs, self.builder = layers, builder
+        self.layers: dict[str, Node] = {}
         self._zero: Tensor | None = None
         self._chosen: dict[tuple[int, int], Tensor] = {}  # see `masks.chosen`
         self._names = Names()
         for step in program.steps:
             self._names.take(step.name)
 
-    def layer(self) -> keras.Operation:
+    def layer(self) -> Node:
         """Return the layer that takes the place of the missing one."""
         program = self.program
         if program.is_layer:
@@ -105,7 +106,7 @@ class _LayerRun(Run):
             return layer
         ends = trees.mapped(lambda x: as_output(x, self.inputs), self.outputs())
         nests = _unwrapped(self.filled(program.starts)), _unwrapped(ends)
-        name, texts = layer_name(program.name), self.built.texts
+        name, texts = layer_name(program.name), self.builder.texts
         if texts is None:
             model = made = keras.Model(*nests, name=name)
         else:
@@ -114,25 +115,22 @@ class _LayerRun(Run):
         names = {layer.name for layer in model.layers}
         self._note([name for name in self.layers if name in names])
         others = {n: layer for n, layer in self.layers.items() if n not in names}
-        cut = {n for n, layer in others.items() if texts and is_cut(layer)}
-        self.built.unused.extend(name for name in others if name not in cut)
+        cut = {n for n, node in others.items() if texts and gives_texts(node)}
+        self.builder.unused.extend(name for name in others if name not in cut)
         return made
 
     def _note(self, names: list[str]) -> None:
         weights = self.program.weights
-        layers = {n: getattr(x, "part", x) for n, x in self.layers.items()}
-        noted = ((layers[name], weights[name]) for name in names if weights[name])
-        self.built.weights.extend(noted)
+        held = ((self.layers[name], weights[name]) for name in names if weights[name])
+        self.builder.weights.extend(held)
 
-    def _layer(self, name: str, more: Config | None = None) -> keras.Layer:
-        """Return the layer of a name; `more` are settings that its config lacks."""
+    def _layer(self, name: str, more: Config | None = None) -> Node:
+        """Return the node of a layer; `more` are settings that its config lacks."""
         if name not in self.layers:
             config = self.configs[name]
             if more:
                 config = {**config, "config": {**config["config"], **more}}
-            texts = self.built.texts
-            make = keras.saving.deserialize_keras_object
-            self.layers[name] = texts.layer(config) if texts else make(config)
+            self.layers[name] = self.builder.node(config)
         return self.layers[name]
 
     def performed(self, step: Any) -> Sequence[Any]:
@@ -148,16 +146,19 @@ class _LayerRun(Run):
     def _call(self, step: ir.CallStep) -> Any:
         spec: ir.LayerSpec = step.spec
         first = ir.mapped(self._tensor, step.argument)
-        layer = self._layer(step.name, self._groups(spec, step.name, first))
+        node = self._layer(step.name, self._groups(spec, step.name, first))
         kwargs = ir.mapped(self._tensor, dict(step.kwargs))
         first, kwargs = graph.call(spec.class_name, spec.config, first, kwargs)
         mask = kwargs.get("attention_mask")
         if keras.backend.is_keras_tensor(mask):
-            axes = layer.get_config()["attention_axes"] or (-1,)
+            axes = layer_of(node).get_config()["attention_axes"] or (-1,)
             key = id(mask), len(axes)
             if key not in self._chosen:  # layers share it
                 self._chosen[key] = masks.chosen(mask, len(axes))
             kwargs["attention_mask"] = self._chosen[key]
+        tensors = forms.tensors_in(first, kwargs)
+        is_called = is_cut(node) or nodes.ends_mask(node, tensors[0])
+        layer = node if is_called else layer_of(node, tensors)
         return layer(first, **kwargs)
 
     def _groups(self, spec: ir.LayerSpec, name: str, first: Any) -> Config:
@@ -190,7 +191,7 @@ class _LayerRun(Run):
 
     def _number(self) -> Tensor:
         """Return numbers that depend on the inputs, which are texts or were cut off."""
-        steps = self.program.steps if self.built.texts else ()
+        steps = self.program.steps if self.builder.texts else ()
         for step in steps:
             is_call = isinstance(step, ir.CallStep)
             if is_call and isinstance(step.argument, ir.Argument):

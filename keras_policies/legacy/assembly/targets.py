@@ -12,7 +12,7 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies._common.types import Tensor
 from keras_policies.backends.running import backend
-from keras_policies.legacy.assembly import rnn_states
+from keras_policies.legacy.assembly.keras_differences import rnn_states
 from keras_policies.legacy.base.configs import numbered
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight

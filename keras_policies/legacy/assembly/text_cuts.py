@@ -4,30 +4,28 @@
     title (InputLayer of int64) -> Embedding
 
 Text layers are never created, because they need TensorFlow; `texts/` computes the same.
-Where Keras would call one, it gets a new input of the model.
+Where one would be called, the model gets a new input.
 """
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.assembly import makers
-from keras_policies.legacy.assembly.calls import SequenceWithCalls
-from keras_policies.legacy.assembly.makers import Make, Maker
+from keras_policies.legacy.assembly import sequences
+from keras_policies.legacy.assembly.nodes import Node, one_or_all
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.configs import is_program, keras_object, layer_name
+from keras_policies.legacy.base.configs import call_outputs, is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.texts.arguments import ARGUMENTS
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.texts.layers import Shape, TextLayer
 
 STRING = "string"
-PART = "<part>"  # stands for a model that is the first layer of a Sequential
 ALWAYS = "StringLookup", "TextVectorization"  # read texts, whatever the config
 RESHAPES = {"ExpandDims", "Flatten", "Reshape", "Squeeze"}  # in Keras, and in `tf`
 RESHAPES |= {"expand_dims", "reshape", "squeeze"}
@@ -60,7 +58,7 @@ class _Read:
 
 
 class TextCuts:
-    """The text layers that are cut off while Keras builds a model.
+    """The text layers that are cut off while a model is built.
 
     `inputs` converts the texts of the model to numbers; it is None if there are none.
     """
@@ -69,31 +67,9 @@ class TextCuts:
         self.inputs: TextInputs | None = None
         self._reads: list[_Read] = []
 
-    def maker(self, config: Config, *, is_root: bool) -> Make | None:
-        """Return the maker of a text layer in a graph, or of a model with texts."""
-        inner = config.get("config")
-        if _is_text_layer(config):
-            is_in_graph = "inbound_nodes" in config
-            return (lambda _: self.layer(config)) if is_in_graph else None
-        if is_program(config) or not isinstance(inner, dict):
-            return None
-        own, is_graph = config.get("registered_name"), "input_layers" in inner
-        if not takes_texts(config) and (own or not is_graph):
-            return None
-        kind = "Model" if is_graph else str(config.get("class_name"))
-        stock = getattr(keras, kind, None)
-        cls = keras.saving.get_registered_object(own) if own else stock
-        bases = keras.Model if is_graph else (keras.Sequential, SequenceWithCalls)
-        if not (isinstance(cls, type) and issubclass(cls, bases)):
-            return None
-        make = self._functional if is_graph else self._sequential
-        return lambda settings: make(settings, cls, is_root)
-
-    def layer(self, config: Config) -> Any:
-        """Return the layer of a config, or the stand-in for a text layer."""
-        if _is_text_layer(config):
-            return _TextCall(self, config)
-        return keras.saving.deserialize_keras_object(config)
+    def call(self, config: Config) -> "_TextCall | None":
+        """Return the node of a text layer, or None for the config of another layer."""
+        return _TextCall(self, config) if _is_text_layer(config) else None
 
     def read(self, text: Tensor, reader: str, number: int, layer: TextLayer) -> Tensor:
         """Return the input that replaces a text, which `reader` converts by `layer`."""
@@ -114,7 +90,7 @@ class TextCuts:
         is_root: bool,
         cls: type[keras.Model] = keras.Model,
         **options: Any,
-    ) -> keras.Operation:
+    ) -> Node:
         """Return a model without its text layers; inside of another model, its call."""
         tensors: list[Tensor] = keras.tree.flatten(inputs)
         feeds = [
@@ -139,7 +115,7 @@ class TextCuts:
         self._rename(feeds, names, made_by)
         new = [feed.tensor for feed in feeds]
         keys = (x.tensor.name if x.layer else names[x.source] for x in feeds)
-        given = dict(zip(keys, new, strict=True)) if is_dict else makers.one_or_all(new)
+        given = dict(zip(keys, new, strict=True)) if is_dict else one_or_all(new)
         model = cls(given, outputs, **options)
         sources = [
             (name, tuple(x.shape) if x.dtype == STRING else None)
@@ -190,55 +166,58 @@ class TextCuts:
         self.inputs = TextInputs((*sources,), (*targets,), (*layers,), is_dict)
         return model
 
-    def _functional(
-        self, config: Config, cls: type[keras.Model], is_root: bool
-    ) -> keras.Operation:
-        _check_readers(config["layers"])
-        inside = {x["name"] for x in config["layers"] if _is_part(x)}
-        ends = _counted_from_0(config["output_layers"], inside)
+    def check_readers(self, layers: Sequence[Config]) -> None:
+        """Raise an error if a layer that has to stay in the model reads texts."""
+        inputs = [layer for layer in layers if layer["class_name"] == "InputLayer"]
+        texts = {x["name"] for x in inputs if x["config"]["dtype"] == STRING}
+        for layer in layers:
+            taken = {each.layer for each in call_outputs(layer["inbound_nodes"])}
+            name = layer["config"].get("op", layer["class_name"])
+            reads = _is_text_layer(layer) or is_program(layer) or takes_texts(layer)
+            if texts & taken and not reads and name.rpartition(".")[2] not in RESHAPES:
+                with located(layer=layer["name"], code="KP306"):
+                    raise unreadable(name)
 
-        def model(**options: Any) -> keras.Operation:
-            return self.model(is_root=is_root, cls=cls, **options)
-
-        new = {**config, "output_layers": ends}
-        return makers.subclass(cls, model).from_config(new)
-
-    def _sequential(self, config: Config, cls: Any, is_root: bool) -> keras.Operation:
+    def sequence(
+        self,
+        model: keras.Sequential,
+        layers: Sequence[Config],
+        make: Callable[[Config], Any],
+        *,
+        is_root: bool,
+    ) -> Node:
         """Return a Sequential whose first layer takes texts."""
-        layers = config["layers"]
         first, *others = layers[layers[0]["class_name"] == "InputLayer" :]
         if len(layers) == 1 + len(others):
             raise unreadable("a layer called on several tensors, or of any shape,")
         options = layers[0]["config"]
         shape, name = tuple(options["batch_shape"]), options["name"]
-        reader = self.layer(first)
+        reader = make(first)
         if not isinstance(reader, _PartCall | _TextCall):
             with located(layer=reader.name, code="KP306"):
-                raise unreadable(type(reader).__name__)
+                raise unreadable(str(first["class_name"]))
         is_part = isinstance(reader, _PartCall)
         feeds = reader.feeds if is_part else [reader.feed(shape)]
         if len(feeds) != 1:
             raise unreadable("more than one layer of a Sequential")
         ((_, layer, spec),) = feeds
-        new = {"batch_shape": spec.shape, "dtype": spec.dtype, "name": name}
-        identity = {"name": f"{name}_output"}
-        kept = [keras_object("keras.layers", "InputLayer", new)]
-        kept += [keras_object(None, PART, {}, PART)] if is_part else []
-        if not is_part and not others:
-            kept.append(keras_object("keras.layers", "Identity", identity))
-        kept += others
-        part = Maker(lambda _: reader.part)
-        with keras_internals.custom_object_scope({PART: part}):
-            model = cls.from_config({**config, "layers": kept})
-        feed = Feed(0, layer, model.inputs[0])
-        return self._made(model, [(name, shape)], [feed], is_root=is_root)
+        start = keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=name)
+        kept: list[Any] = [keras_internals.maker_of(start)]
+        if is_part:
+            kept.append(reader.part)
+        elif not others:
+            kept.append(keras.layers.Identity(name=f"{name}_output"))
+        kept += map(make, others)
+        filled: Any = sequences.made(model, kept)
+        feed = Feed(0, layer, filled.inputs[0])
+        return self._made(filled, [(name, shape)], [feed], is_root=is_root)
 
 
-class _TextCall(keras_internals.LayerCall):
+class _TextCall:
     """Stands for a text layer; on numbers, it calls the layer."""
 
     def __init__(self, cuts: TextCuts, config: Config) -> None:
-        super().__init__(name=config["config"]["name"])
+        self.name = config["config"]["name"]
         self.cuts, self.config = cuts, config
 
     def _layer(self) -> TextLayer:
@@ -256,22 +235,26 @@ class _TextCall(keras_internals.LayerCall):
             if len(texts) != 1:
                 raise unreadable("a layer called on several tensors, or of any shape,")
             with located(layer=self.name, code="KP306"):
-                return self.noted(self.cuts.read(texts[0], self.name, 0, self._layer()))
-        return self.noted(self._stock(*args, **kwargs))
+                return self.cuts.read(texts[0], self.name, 0, self._layer())
+        return self.layer()(*args, **kwargs)
 
     @functools.cached_property
     def _stock(self) -> keras.Layer:
         cls = getattr(keras.layers, self.config["class_name"])
         return cls.from_config(self.config["config"])
 
+    def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
+        """Return the layer itself, for numbers."""
+        return self._stock
 
-class _PartCall(keras_internals.LayerCall):
+
+class _PartCall:
     """Calls an inner model, which takes numbers in place of texts."""
 
     def __init__(
         self, cuts: TextCuts, model: keras.Model, count: int, feeds: Sequence[Feed]
     ) -> None:
-        super().__init__(name=model.name)
+        self.name = model.name
         self.cuts, self.part, self.count, self.feeds = cuts, model, count, feeds
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -286,7 +269,11 @@ class _PartCall(keras_internals.LayerCall):
                 else self.cuts.read(tensors[feed.source], self.name, i, feed.layer)
                 for i, feed in enumerate(self.feeds)
             ]
-        return self.noted(self.part(makers.one_or_all(new)))
+        return self.part(one_or_all(new))
+
+    def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
+        """Return the model."""
+        return self.part
 
 
 def unreadable(what: str) -> LegacyModelError:
@@ -321,39 +308,16 @@ def _is_text_layer(config: Config) -> bool:
     return is_stock and config["class_name"] in ARGUMENTS
 
 
-def is_cut(layer: keras.Operation) -> bool:
-    """Return whether a layer is cut off: it returns texts, or numbers for texts."""
-    outputs = getattr(layer, "outputs", None) or []
-    gives_texts = bool(outputs) and all(x.dtype == STRING for x in outputs)
-    return gives_texts or isinstance(layer, _TextCall)
+def is_cut(node: Node) -> bool:
+    """Return whether a node is a text layer, or a model without its text layers."""
+    return isinstance(node, _TextCall | _PartCall)
 
 
-def _is_part(config: Config) -> bool:
-    """Return whether a Functional in a model takes texts."""
-    return "input_layers" in config["config"] and takes_texts(config)
-
-
-def _counted_from_0(ends: Any, names: set[str]) -> Any:
-    """Count the calls of some Functionals in `output_layers` like those of layers."""
-    if isinstance(ends, dict):
-        return {key: _counted_from_0(end, names) for key, end in ends.items()}
-    if ends and isinstance(ends[0], str):
-        name, call, index = ends
-        return [name, call - (name in names), index]
-    return [_counted_from_0(end, names) for end in ends]
-
-
-def _check_readers(layers: Sequence[Config]) -> None:
-    """Raise an error if a layer that has to stay in the model reads texts."""
-    inputs = (layer for layer in layers if layer["class_name"] == "InputLayer")
-    texts = {layer["name"] for layer in inputs if layer["config"]["dtype"] == STRING}
-    for layer in layers:
-        taken = {n for node in layer["inbound_nodes"] for n, _ in node.get("taken", ())}
-        name = layer["config"].get("op", layer["class_name"])
-        reads = _is_text_layer(layer) or is_program(layer) or takes_texts(layer)
-        if texts & taken and not reads and name.rpartition(".")[2] not in RESHAPES:
-            with located(layer=layer["name"], code="KP306"):
-                raise unreadable(name)
+def gives_texts(node: Node) -> bool:
+    """Return whether a node is cut off: it returns texts, or numbers for texts."""
+    outputs = getattr(node, "outputs", None) or []
+    are_texts = bool(outputs) and all(x.dtype == STRING for x in outputs)
+    return are_texts or isinstance(node, _TextCall)
 
 
 def _source(text: Tensor, layer: TextLayer) -> Tensor:

@@ -4,7 +4,7 @@ import collections
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -18,7 +18,6 @@ PROGRAM = f"{PACKAGE}>Program"
 # The packages of Keras, and values of `class_name` that are not the name of a class.
 OF_KERAS = "keras", "tf_keras"
 NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
-KERAS_TENSOR = "__keras_tensor__"  # in the calls of a Functional
 DIGITS = 9  # of the counter in a name
 
 
@@ -170,13 +169,21 @@ def is_program(converted: Config) -> bool:
     return converted.get("registered_name") == PROGRAM
 
 
-def keras_tensor(name: str, node: int = 0, index: int = 0) -> Config:
-    """Return the dict that represents a tensor in the calls of a Functional.
+class CallOutput(NamedTuple):
+    """A tensor in the graph of a Functional: an output of a call of a layer."""
 
-    Keras ignores its shape and dtype; the history identifies the tensor.
-    """
-    history = {"shape": [], "dtype": "float32", "keras_history": [name, node, index]}
-    return {"class_name": KERAS_TENSOR, "config": history}
+    layer: str
+    call: int = 0
+    output: int = 0
+
+
+def call_outputs(nest: Any) -> Iterator[CallOutput]:
+    """Yield the outputs of calls in a nest of lists and dicts."""
+    if isinstance(nest, CallOutput):
+        yield nest
+    elif isinstance(nest, dict | list | tuple):
+        for item in nest.values() if isinstance(nest, dict) else nest:
+            yield from call_outputs(item)
 
 
 def keras_object(

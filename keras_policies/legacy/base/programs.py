@@ -14,8 +14,7 @@ from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.base.trees import Tree
 from keras_policies.legacy.base.weights import LegacyWeight
 
-# `keras.saving` finds the classes of `assembly/calls.py` under these names.
-CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
+CALL = f"{PACKAGE}>LambdaCall"  # the `LambdaCall` of `assembly/calls.py`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +92,3 @@ def over_time(call: Config, wrapper: Config) -> Config:
     """Return the config of a `LambdaCall` that replaces a TimeDistributed Lambda."""
     config = {**call["config"], "name": wrapper["name"], "is_over_time": True}
     return {**call, "config": config}
-
-
-def sequence_config(config: Config) -> Config:
-    """Return the config of a Sequential that contains `LambdaCall`s."""
-    return keras_object(None, "Sequential", config, SEQUENCE)

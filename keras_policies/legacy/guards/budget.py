@@ -23,7 +23,6 @@ OP = 450  # an op that Keras creates
 PAIR = 0.06  # of tensors that a layer takes in one call
 WAY = 4  # in which weights may be listed, at one of their parts
 ASSIGNMENT = 20  # to a variable, before a read of it
-RETRY = 1  # each tensor of a call that is not possible yet and is tried again
 NUMBER = 0.005  # a number that numpy computes
 COMPILED = 150_000  # a Keras function on arrays of new shapes, which jax compiles
 NODE = 500  # a node of a graph that is run on arrays, or of a model that is called

@@ -2,11 +2,10 @@
 
 In tf.keras a node is a nest of `[layer, node index, tensor index, kwargs]`, and the
 `kwargs` of its first tensor are those of the call. In Keras 3 it is `{"args",
-"kwargs"}`, with a keras tensor wherever one was passed. A nested model that was built
-before it was called has a node 0 of its own in tf.keras, so its calls count from 1; in
-Keras 3 they count from 0 in `inbound_nodes`, and in `output_layers` from 1 if it is a
-Functional. Sources: tf.keras engine/functional.py `get_network_config`,
-keras/src/models/functional.py.
+"kwargs"}`; here, with a `CallOutput` wherever a tensor was passed. A nested model that
+was built before it was called has a node 0 of its own in tf.keras, so its calls count
+from 1; here, all calls count from 0. Source: tf.keras engine/functional.py
+`get_network_config`.
 """
 
 import collections
@@ -18,10 +17,9 @@ from typing import Any, TypeAlias
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.configs import (
-    KERAS_TENSOR,
+    CallOutput,
     inner_layers,
     is_program,
-    keras_tensor,
     layer_name,
     name_of,
 )
@@ -29,7 +27,6 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
-from keras_policies.legacy.plan.build_order import LayerCall, in_build_order
 from keras_policies.legacy.plan.report import Arguments
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
@@ -75,8 +72,6 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     """Return the graph of a Functional; layers that are left out are empty configs."""
     graph = _Graph(config)
     pairs = [*zip(config["layers"], layers, strict=True)]
-    graph.nested -= {name_of(legacy) for legacy, item in pairs if is_program(item)}
-    ends = {name for name, _ in graph.calls(config["output_layers"])}
     connected = []
     for legacy, converted in pairs:
         if not converted:
@@ -94,18 +89,13 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         if is_op or is_program(converted):
             # A list of one tensor stays a list: `tf.concat([x], 1)`.
             calls = [(graph.nest(node), graph.kwargs(node)) for node in nodes]
-            told = {"is_output": name in ends} if is_op else {"is_called": True}
-            converted = {**converted, "config": {**converted["config"], **told}}
         else:
             calls = [graph.layer_call(legacy, node) for node in nodes]
-        called = [
-            {"args": [x], "kwargs": kwargs, "taken": [*_layer_calls([x, kwargs])]}
-            for x, kwargs in calls
-        ]
+        called = [{"args": [x], "kwargs": kwargs} for x, kwargs in calls]
         connection = {"name": layer_name(name), "inbound_nodes": called}
         connected.append({**converted, **connection})
     return {
-        "layers": in_build_order(connected),
+        "layers": connected,
         "input_layers": graph.end(config["input_layers"]),
         "output_layers": graph.end(config["output_layers"]),
     }
@@ -125,19 +115,6 @@ def _arguments(node: Nest, names: Container[str]) -> Arguments:
     parts = [node] if _is_tensor(node, names) else node
     first = [part[:3] if _is_tensor(part, names) else part for part in parts]
     return Arguments(count, len(tensors(first, names)))
-
-
-def _layer_calls(nest: Nest) -> Iterator[LayerCall]:
-    """Yield the layer and the number of its call of each tensor in a call."""
-    if isinstance(nest, dict):
-        if nest.get("class_name") == KERAS_TENSOR:
-            name, number, _ = nest["config"]["keras_history"]
-            yield name, number
-        nest = nest.values()
-    elif not isinstance(nest, list | tuple):
-        return
-    for item in nest:
-        yield from _layer_calls(item)
 
 
 def _is_tensor(value: Nest, names: Container[str]) -> bool:
@@ -182,8 +159,6 @@ class _Graph:
         layers = {name_of(layer): layer for layer in config["layers"]}
         self.names = {*layers}
         self._numbers: dict[str, Iterator[int]] = {}  # of layers that give constants
-        # `output_layers` counts the calls of a nested Functional from 1.
-        self.nested = {n for n, v in layers.items() if "input_layers" in v["config"]}
         # The number of each layer's first call is the lowest that anything refers to: a
         # call is not in the file if nothing takes its output.
         self.first_call: dict[str, int] = {}
@@ -233,7 +208,7 @@ class _Graph:
             reference = [name, node, index]
             raise LegacyModelError(f"corrupt: a layer takes the tensor {reference!r}.")
         first = self.first_call.get(name, 0)
-        return keras_tensor(layer_name(name), node - first, index)
+        return CallOutput(layer_name(name), node - first, index)
 
     def kwargs(self, node: Nest) -> Config:
         """Return the keyword arguments of a node: those of its first tensor."""
@@ -267,7 +242,7 @@ class _Graph:
                 return value
             constant_name = self._new_name(f"{name}_constant")
             added.append(op_layers.constant_config(constant_name, value[2]))
-            call = {"args": [[self.nest(beside)]], "kwargs": {}, "taken": []}
+            call = {"args": [[self.nest(beside)]], "kwargs": {}}
             added[-1]["inbound_nodes"] = [call]
             return [constant_name, 0, 0, *value[3:]]
 
@@ -282,12 +257,10 @@ class _Graph:
     def end(self, value: Nest) -> Nest:
         """Return an entry of `input_layers` or `output_layers`."""
         if self.is_tensor(value):
-            name, node, index = value[:3]
-            if name not in self.names:
-                reason = f"corrupt: {name!r} is not a layer of this model."
+            if value[0] not in self.names:
+                reason = f"corrupt: {value[0]!r} is not a layer of this model."
                 raise LegacyModelError(reason)
-            call = node - self.first_call.get(name, 0) + (name in self.nested)
-            return [layer_name(name), call, index]
+            return self._tensor(*value[:3])
         if isinstance(value, dict):
             return {key: self.end(item) for key, item in value.items()}
         if not isinstance(value, list | tuple):

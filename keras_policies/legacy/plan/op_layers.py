@@ -14,7 +14,7 @@ FUNCTIONS = "TFOpLambda", "SlicingOpLambda"
 METHODS = "ClassMethod", "InstanceMethod", "InstanceProperty"
 UNRECORDED = ("meshgrid",)  # of these, tf.keras did not write down the inputs
 CLASSES = frozenset((GRAPH_OP, *FUNCTIONS, *METHODS))
-# `keras.saving` finds the `OpCall` of `assembly/calls.py` under this name.
+# The `OpCall` of `assembly/calls.py`.
 REGISTERED = f"{PACKAGE}>OpCall"
 
 

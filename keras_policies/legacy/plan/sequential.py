@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config
-from keras_policies.legacy.base import configs, programs
+from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import policies
@@ -27,14 +27,7 @@ def converted(
     if any(len(program.inputs) > 1 for program in first):
         reason = "its first layer takes several tensors, and a Sequential gives it one."
         raise LegacyModelError(reason)
-    if not any(map(programs.is_call, layers)):
-        return cls.with_config({**name, "layers": as_sequence(layers)})
-    if not cls.is_stock:
-        raise LegacyModelError(
-            f"{cls.name}, a class of your own, has a Lambda layer, which becomes a "
-            "model that only keras.Sequential itself can be built with."
-        )
-    return programs.sequence_config({"name": None, **name, "layers": layers})
+    return cls.with_config({**name, "layers": as_sequence(layers)})
 
 
 def as_sequence(layers: list[Config]) -> list[Config]:

@@ -1,8 +1,8 @@
 """The program that does what the traced function of a layer did, and its config.
 
 The config has those of the layers that the program calls, as that of any other model.
-It takes the layer's place, and `assembly/programs.py` runs the program while Keras
-builds the model around it.
+It takes the layer's place, and `assembly/programs.py` runs the program while the model
+around it is built.
 """
 
 import collections
@@ -64,7 +64,7 @@ def converted(
     calls = collections.Counter(s.name for s in program.steps if s.name in layers)
     runs = sum(count * budget.runs(layers[name]) for name, count in calls.items())
     runs += len(program.steps)
-    config |= {"layers": layers, "is_called": False, "runs": runs}
+    config |= {"layers": layers, "runs": runs}
     program_config = configs.keras_object(None, "Program", config, configs.PROGRAM)
     return program_config, joined([report, *reports])
 

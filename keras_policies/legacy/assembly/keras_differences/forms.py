@@ -11,21 +11,20 @@ becomes a model of its name, with steps that all backends compute alike:
     convolutions, EinsumDense     the axis of the bias is the last: see `values.sums`
     MultiHeadAttention            refused: Keras's own code adds its biases
 
-It depends on the shapes of its inputs whether a layer is affected. In a graph, they are
-known when it is called; elsewhere, the model is built twice, first to find them out.
-docs/keras-faults.md has a line to reproduce each fault.
+It depends on the shapes of its inputs whether a layer is affected, so `StockLayer`
+decides when it is called. docs/keras-faults.md has a line to reproduce each fault.
 """
 
-import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_policies import keras_internals
-from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.assembly.makers import Make, one_or_all
+from keras_policies._common.types import Tensor
+from keras_policies.legacy.assembly import nodes
+from keras_policies.legacy.assembly.nodes import one_or_all
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.ops.nn_convolutions import averaged
@@ -38,132 +37,36 @@ Specs = tuple[tuple[Shape, str], ...]  # shape and dtype of each tensor of a cal
 Form = Callable[[keras.Layer, list[Tensor]], Tensor | None]
 
 
-@dataclasses.dataclass(frozen=True)
-class Found:
-    """The calls of layers outside of graphs, by the ids of their configs."""
-
-    needed: Mapping[int, Specs]  # of layers that need a form, from an earlier build
-    backends: Collection[str]  # on which the model has to be right
-    called: dict[int, tuple[keras.Layer, Specs]]  # in this build
-
-    def note(self, layer: keras.Layer, config: Config, tensors: list[Tensor]) -> None:
-        """Record a call; that of a TimeDistributed is one of the layer in it."""
-        specs = _specs(tensors)
-        is_masked = any(keras_internals.mask_of(x) is not None for x in tensors)
-        while isinstance(layer, keras.layers.TimeDistributed):
-            layer, config = layer.layer, config["config"]["layer"]
-            specs = tuple(((batch, *rest), dtype) for (batch, _, *rest), dtype in specs)
-        if type(layer).__name__ not in CLASSES or id(config) in self.needed:
-            return
-        ends_mask = is_masked and not layer.supports_masking
-        _, before = self.called.setdefault(id(config), (layer, specs))
-        is_other = ends_mask or before != specs
-        if is_other and form(layer, specs, self.backends) is not None:
-            raise _refusal("in several ways, or on a mask,")
-
-    def all_needed(self) -> dict[int, Specs]:
-        """Return the inputs of the layers that need a form."""
-        for layer, _ in self.called.values():
-            vars(layer).pop("compute_output_spec", None)
-        return {
-            key: specs
-            for key, (layer, specs) in self.called.items()
-            if form(layer, specs, self.backends) is not None
-        }
-
-
-def maker(config: Config, stock: Make | None, found: Found) -> Make | None:
-    """Return the maker of a layer that may need a form, by its config, else None.
-
-    `stock` is another maker of the layer, if any.
-    """
-    inner: Any = config
-    while isinstance(inner, dict) and inner.get("class_name") == "TimeDistributed":
-        inner = (inner.get("config") or {}).get("layer")
-    is_stock = isinstance(inner, dict) and inner.get("module") == "keras.layers"
-    if not is_stock or inner["class_name"] not in CLASSES:
-        return None
-    cls = getattr(keras.layers, config["class_name"])
-    is_in_graph = "inbound_nodes" in config and cls.__name__ in CLASSES
-
-    def make(settings: Config) -> keras.Operation:
-        made = (stock or cls.from_config)(settings)
-        layer = _layer(made)
-        if is_in_graph:
-            return _Call(made, found.backends)
-        if id(config) in found.needed:
-            return form(layer, found.needed[id(config)], found.backends)
-        output_spec, sizes = layer.compute_output_spec, OpenSizes(layer)
-
-        def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
-            tensors = _tensors(args, kwargs)
-            sizes.take(tensors)
-            found.note(layer, config, tensors)
-            return output_spec(*args, **kwargs)
-
-        layer.compute_output_spec = compute_output_spec
-        return made
-
-    return make
-
-
-class _Call(keras_internals.LayerCall):
-    """Calls a layer in a graph, or its form."""
-
-    def __init__(self, made: keras.Operation, backends: Collection[str]) -> None:
-        super().__init__(name=_layer(made).name)
-        self.made, self.stock, self.backends = made, _layer(made), backends
-        self.sizes = OpenSizes(self.stock)
-        self.forms: dict[Specs, keras.Model | None] = {}
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer or its form; the layer gives the output its mask."""
-        tensors = _tensors(args, kwargs)
-        self.sizes.take(tensors)
-        model = self._form(_specs(tensors))
-        if model is None:
-            return self.noted(self.made(*args, **kwargs))
-        masks = [keras_internals.mask_of(x) for x in tensors]
-        if not any(mask is not None for mask in masks):
-            return self.noted(model(*args))
-        output = model(one_or_all([ops.copy(x) for x in tensors]))
-        if self.stock.supports_masking:
-            mask = self.stock.compute_mask(one_or_all(tensors), one_or_all(masks))
-            keras_internals.set_mask(output, mask)
-        return self.noted(output)
-
-    def _form(self, specs: Specs) -> keras.Model | None:
-        if specs not in self.forms:
-            name = f"{self.name}_{len(self.forms)}" if self.forms else None
-            model = form(self.stock, specs, self.backends, name)
-            has_form = model or any(self.forms.values())
-            if self.forms and has_form and self.stock.weights:
-                raise _refusal("on tensors of different shapes")
-            self.forms[specs] = model
-        return self.forms[specs]
-
-
-def _layer(made: Any) -> keras.Layer:
-    """Return the layer that a maker has made, or that is called by a `LayerCall`."""
-    return made.layer if isinstance(made, keras_internals.LayerCall) else made
-
-
-def _tensors(args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
+def tensors_in(args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
     """Return the tensors that a layer is called on, without masks."""
     named = [kwargs[name] for name in ("value", "key") if name in kwargs]
     return [x for x in keras.tree.flatten([args, named]) if x is not None]
 
 
-def _specs(tensors: list[Tensor]) -> Specs:
+def specs_of(tensors: Sequence[Tensor]) -> Specs:
+    """Return the shapes and dtypes of the tensors that a layer is called on."""
     return tuple((tuple(x.shape), str(x.dtype)) for x in tensors)
 
 
-def _refusal(how: str) -> LegacyModelError:
+def refusal(how: str) -> LegacyModelError:
+    """Return the error for a layer that is called in a way that no form computes."""
     return LegacyModelError(
         f"it is called {how} and plain Keras computes it wrongly on some backend.",
         "Build the model in code, and call load_weights.",
         code="KP404",
     )
+
+
+def called(layer: keras.Layer, model: keras.Model, tensors: list[Tensor]) -> Tensor:
+    """Call the form of a layer; the layer gives the output its mask."""
+    if not nodes.is_masked(tensors):
+        return model(one_or_all(tensors))
+    output = model(one_or_all([ops.copy(x) for x in tensors]))
+    if layer.supports_masking:
+        masks = one_or_all([keras_internals.mask_of(x) for x in tensors])
+        mask = layer.compute_mask(one_or_all(tensors), masks)
+        keras_internals.set_mask(output, mask)
+    return output
 
 
 def form(
@@ -177,8 +80,11 @@ def form(
         if "tensorflow" in backends:
             _check_attention(layer, [shape for shape, _ in specs])
         return None
+    compute = FORMS.get(type(layer).__name__)
+    if compute is None:
+        return None
     inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape, dtype in specs]
-    output = FORMS[type(layer).__name__](layer, inputs)
+    output = compute(layer, inputs)
     if output is None:
         return None
     return keras.Model(one_or_all(inputs), output, name=name or layer.name)

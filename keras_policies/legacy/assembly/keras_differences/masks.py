@@ -32,8 +32,7 @@ import keras
 from keras import ops
 
 from keras_policies import keras_internals
-from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.assembly.makers import Call, Make
+from keras_policies._common.types import Tensor
 
 Release = tuple[int, int]
 OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed
@@ -76,43 +75,39 @@ def release(written_by: str) -> Release:
     return (2, 0) if is_standalone else (major, minor)
 
 
-def maker(config: Config, written_in: Release) -> Make | None:
-    """Return the maker of a layer by its config, or None if it needs none."""
-    if config.get("module") != "keras.layers":
-        return None
-    found = getattr(keras.layers, str(config.get("class_name")), None)
-    if not isinstance(found, type):
-        return None
-    cls: type[Any] = found
+def calling(
+    layer: keras.Layer, written_as: str | None, written_in: Release
+) -> Callable[..., Any]:
+    """Return what calls a layer in a graph: often the layer itself, which is changed.
+
+    `written_as` is its class in the file, which a release wrote.
+    """
     # It neither used nor propagated masks, except those in `KEEPING`.
-    ignores_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
-    if not ignores_masks and not issubclass(cls, OVER_TIME + JOINING):
-        return None
-    repeats = cls is keras.layers.Bidirectional and written_in < ZEROS_AT_PADDING
-    is_in_graph = "inbound_nodes" in config
-
-    def make(config: Config) -> keras.Operation:
-        stock = cls.from_config(config)
-        for layer in keras_internals.sublayers(stock):
-            if isinstance(layer, OVER_TIME):
-                layer.supports_masking = True
-        if isinstance(stock, JOINING):
-            stock.compute_mask = functools.partial(_joined, stock)
-        if ignores_masks:
-            stock.supports_masking = isinstance(stock, KEEPING)
-        if ignores_masks or isinstance(stock, PRODUCTS):
-            stock.call = _without_masks(stock.call)
-        if repeats:  # the last numbers at padding
-            for layer in (stock.forward_layer, stock.backward_layer):
-                layer.zero_output_for_mask = False
-        needs_call = ignores_masks or isinstance(stock, OVER_TIME + PRODUCTS)
-        is_called = needs_call and is_in_graph
-        return Call(stock, functools.partial(_call, stock)) if is_called else stock
-
-    return make
+    ignores_masks = written_in < SINCE.get(str(written_as), (0, 0))
+    if not ignores_masks and not isinstance(layer, OVER_TIME + JOINING):
+        return layer
+    keep(layer)
+    if isinstance(layer, JOINING):
+        layer.compute_mask = functools.partial(_joined, layer)
+    if ignores_masks:
+        layer.supports_masking = isinstance(layer, KEEPING)
+    if ignores_masks or isinstance(layer, PRODUCTS):
+        layer.call = _without_masks(layer.call)
+    if type(layer) is keras.layers.Bidirectional and written_in < ZEROS_AT_PADDING:
+        for inner in (layer.forward_layer, layer.backward_layer):
+            inner.zero_output_for_mask = False  # the last numbers at padding
+    needs_call = ignores_masks or isinstance(layer, OVER_TIME + PRODUCTS)
+    return functools.partial(call, layer) if needs_call else layer
 
 
-def _call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+def keep(layer: keras.Layer) -> None:
+    """Let a layer, and those in it, propagate masks over time."""
+    for inner in keras_internals.sublayers(layer):
+        if isinstance(inner, OVER_TIME):
+            inner.supports_masking = True
+
+
+def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
     """Call a layer in a graph, and set the masks of its outputs."""
     inputs = keras.tree.flatten(args)
     masks = [keras_internals.mask_of(x) for x in inputs]
