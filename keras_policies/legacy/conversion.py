@@ -25,10 +25,10 @@ from keras_policies.legacy.assembly import (
     examples,
     explanations,
     made_in_code,
-    rnn_states,
 )
 from keras_policies.legacy.assembly.build import Built
 from keras_policies.legacy.assembly.comparison import Check
+from keras_policies.legacy.assembly.keras_differences import rnn_states
 from keras_policies.legacy.assembly.own_classes import is_stock
 from keras_policies.legacy.base import codes, hints
 from keras_policies.legacy.base.errors import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
-from keras_policies.legacy.assembly import masks
+from keras_policies.legacy.assembly.keras_differences import masks
 from keras_policies.legacy.assembly.targets import Pairs, fits, value_for
 from keras_policies.legacy.base import hints, trees
 from keras_policies.legacy.base.codes import LeftOut, left_out
