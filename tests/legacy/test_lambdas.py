@@ -295,6 +295,26 @@ def test_a_lambda_computes_in_the_dtype_of_its_policy(tmp_path):
     assert model.get_layer("twice").output.dtype == "float16"
 
 
+@pytest.mark.filterwarnings("ignore:.*has no weights")
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_a_lambda_over_time_is_called_on_each_step(has_mask, tmp_path):
+    steps = (GLOBAL, 0), (ATTR, 1), (FAST, 0), (CONST, 0), (CALL, 2), (RETURN, 0)
+    code = text(assembled(*steps, constants=(1,), names=("K", "sum")))  # K.sum(x, 1)
+    function = {"function": [code, None, None], "function_type": "lambda"}
+    shape = {"batch_input_shape": [None, 2, 3], "name": "x"}
+    inner = {"class_name": "Lambda", "config": {"name": "sum", **function}}
+    layers = [{"class_name": "InputLayer", "config": shape}]
+    layers += [{"class_name": "Masking", "config": {"name": "masked"}}] * has_mask
+    over_time = {"name": "sums", "layer": inner}
+    layers += [{"class_name": "TimeDistributed", "config": over_time}]
+    config = {"name": "model", "layers": layers}
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({"class_name": "Sequential", "config": config}))
+    x = np.float32([[[1, 2, 3], [4, 5, 6]]])
+    found = keras.ops.convert_to_numpy(load_model(path)(x))
+    np.testing.assert_array_equal(found, [[6, 15]])
+
+
 def test_random_numbers_are_drawn_anew_in_training(tmp_path):
     names = "K", "random_normal", "shape"
     steps = [(FAST, 0), (GLOBAL, 0), (ATTR, 1), (GLOBAL, 0), (ATTR, 2), (FAST, 0)]

@@ -113,20 +113,22 @@ class Builder:
         # The name in the file, which the class may ignore.
         name = None if is_root else config.get("name") or settings.get("name")
         policy = self._policy if is_root else settings.get("dtype")
-        inside: Config = {}
+        layer, inside = None if is_root else name or cls.__name__, dict[str, Any]()
+        with own_classes.creating(cls, settings, layer, policy):
+            if own_classes.is_graph(cls, config):
 
-        def make() -> Node:
-            if not own_classes.is_graph(cls, config):
-                return self._made(config, inside)
+                def graph(settings: Config) -> Node:
+                    new = {**config, "config": settings}
+                    return self._graph(cls, new, is_root=is_root)
 
-            def graph(settings: Config) -> Node:
-                own = {**config, "config": settings}
-                return self._graph(cls, own, is_root=is_root)
-
-            return own_classes.from_config(cls, graph)(settings)
-
-        layer = None if is_root else name or cls.__name__
-        return own_classes.made(make, cls, settings, name, layer, policy, inside)
+                node = own_classes.from_config(cls, graph)(settings)
+            else:
+                node = self._made(config, inside)
+            if name and node.name != name:
+                node.name = name
+        if isinstance(node, keras.Layer) and not node.built:
+            own_classes.build_under(node, policy, inside)
+        return node
 
     def _made(self, config: Config, inside: Config) -> Any:
         """Let Keras make an object; the layers in its config are made here.

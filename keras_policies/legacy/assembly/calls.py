@@ -127,8 +127,7 @@ def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
 class LambdaCall:
     """Makes the nested model of a Lambda layer for each shape that it is called with.
 
-    It casts its input to the compute dtype of `policy`, and runs `program`. If
-    `is_over_time`, it becomes a TimeDistributed.
+    It casts its input to the compute dtype of `policy`, and runs `program`.
     """
 
     def __init__(
@@ -137,13 +136,11 @@ class LambdaCall:
         path: str,
         program: Program,
         policy: PolicyLike | None = None,
-        is_over_time: bool = False,
     ) -> None:
         self.name = name
         self.path = path
         self.program = program
         self.policy = policy
-        self.is_over_time = is_over_time
         self.made: dict[str, keras.Layer] = {}
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
@@ -169,21 +166,11 @@ class LambdaCall:
         key = str([(t.shape, t.dtype) for t in keras.tree.flatten(inputs)])
         if key not in self.made:
             name = f"{self.name}_{len(self.made)}" if self.made else self.name
-            if self.is_over_time:
-                shape = inputs.shape[0], *inputs.shape[2:]
-                step = keras.KerasTensor(shape, inputs.dtype)
-                inner = self._model(step, f"{name}_step")
-                self.made[key] = keras.layers.TimeDistributed(inner, name=name)
-            else:
-                self.made[key] = self._model(inputs, name)
+            new = keras.tree.map_structure(
+                lambda x: keras.Input(batch_shape=x.shape, dtype=x.dtype), inputs
+            )
+            self.made[key] = keras.Model(new, self.run(new), name=name)
         return self.made[key]
-
-    def _model(self, inputs: Any, name: str) -> keras.Model:
-        keras_inputs = keras.tree.map_structure(
-            lambda tensor: keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype),
-            inputs,
-        )
-        return keras.Model(keras_inputs, self.run(keras_inputs), name=name)
 
     def run(self, inputs: Any) -> Any:
         """Return the outputs of the function for some tensors."""

@@ -8,8 +8,7 @@ object's config while the object is created and built.
 import contextlib
 import functools
 import inspect
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -46,71 +45,63 @@ def registered(config: Config) -> type[Any] | None:
 
 def is_graph(cls: type[Any], config: Config) -> bool:
     """Return whether Keras makes an object of a class from the layers in its config."""
-    if not configs.is_graph(config) or issubclass(cls, keras.Sequential):
-        return configs.is_graph(config) and issubclass(cls, keras.Sequential)
-    if "input_layers" not in config["config"] or not issubclass(cls, keras.Model):
+    if not configs.is_graph(config):
         return False
+    if issubclass(cls, keras.Sequential) or not issubclass(cls, keras.Model):
+        return issubclass(cls, keras.Sequential)
     constructor = inspect.getfullargspec(cls.__init__)
-    takes_all = bool(constructor.varargs and constructor.varkw)
     is_like_functional = constructor.args[1:] == ["inputs", "outputs", "name"]
-    return takes_all or is_like_functional or _own_from_config(cls)
+    takes_all = bool(constructor.varargs and constructor.varkw)
+    is_free = is_like_functional or takes_all or _has_own_from_config(cls)
+    return is_free and "input_layers" in config["config"]
 
 
-def _own_from_config(cls: type[Any]) -> bool:
-    base = keras.Sequential if issubclass(cls, keras.Sequential) else keras.Model
-    return cls.from_config.__func__ is not base.from_config.__func__
+def _base(cls: type[Any]) -> type[Any]:
+    return keras.Sequential if issubclass(cls, keras.Sequential) else keras.Model
+
+
+def _has_own_from_config(cls: type[Any]) -> bool:
+    return cls.from_config.__func__ is not _base(cls).from_config.__func__
 
 
 def from_config(
     cls: type[Any], make: Callable[[Config], Any]
 ) -> Callable[[Config], Any]:
     """Return `from_config` of a user's model class; `make` is that of Keras."""
-    if not _own_from_config(cls):
+    if not _has_own_from_config(cls):
         return make
 
-    def of_keras(cls: type[Any], config: Config, custom_objects: Any = None) -> Any:
-        return make(config)
+    class Base(_base(cls)):  # type: ignore[misc]
+        """What `super()` is in the user's `from_config`."""
 
-    # What `super().from_config` calls in the user's class.
-    base = keras.Sequential if issubclass(cls, keras.Sequential) else keras.Model
-    body = {"from_config": classmethod(of_keras)}
-    below = types.new_class(
-        base.__name__, (base,), exec_body=lambda ns: ns.update(body)
-    )
-    found: Callable[[Config], Any] = types.new_class(
-        cls.__name__, (cls, below)
-    ).from_config
+        @classmethod
+        def from_config(cls, config: Config, custom_objects: Any = None) -> Any:
+            return make(config)
+
+    class Made(cls, Base):  # type: ignore[misc]
+        """Has the user's `from_config`; no object is made of it."""
+
+    found: Callable[[Config], Any] = Made.from_config
     return found
 
 
-def made(
-    make: Callable[[], Any],
-    cls: type[Any],
-    config: Config,
-    name: str | None,
-    layer: str | None,
-    policy: PolicyLike | None,
-    inside: Config,
-) -> Any:
-    """Make an object of a class under a policy, and let it be built under that.
-
-    `name` is that in the file, `layer` that for errors. `inside` has objects that stand
-    for the classes of the layers in its config.
-    """
+@contextlib.contextmanager
+def creating(
+    cls: type[Any], config: Config, layer: str | None, policy: PolicyLike | None
+) -> Iterator[None]:
+    """Let an object be created under a policy, and explain errors about its config."""
     with located(layer=layer), scope(policy):
         try:
-            instance = make()
+            yield
         except TypeError as error:
             raise _refusal(cls.__name__, config, error) from error
-        if name is not None and instance.name != name:
-            instance.name = name
-    if isinstance(instance, keras.Layer) and not instance.built:
-        _build_under(instance, policy, inside)
-    return instance
 
 
-def _build_under(layer: keras.Layer, policy: PolicyLike | None, inside: Config) -> None:
-    """Let a layer be built under a policy, since some only then make their layers."""
+def build_under(layer: keras.Layer, policy: PolicyLike | None, inside: Config) -> None:
+    """Let a layer be built under a policy, since some only then make their layers.
+
+    `inside` has what stands for the classes of layers in its config.
+    """
     stock = layer.build
 
     @functools.wraps(stock)

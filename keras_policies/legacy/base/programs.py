@@ -86,9 +86,3 @@ def call_config(
 def is_call(config: Any) -> bool:
     """Return whether a config comes from `call_config`."""
     return isinstance(config, dict) and config.get("registered_name") == CALL
-
-
-def over_time(call: Config, wrapper: Config) -> Config:
-    """Return the config of a `LambdaCall` that replaces a TimeDistributed Lambda."""
-    config = {**call["config"], "name": wrapper["name"], "is_over_time": True}
-    return {**call, "config": config}

@@ -263,7 +263,8 @@ def _layer(
         lost = codes.LeftOut(f"{what}: each step has its own", "KP605")
         yield Report(not_converted=(lost,))
     if cls.name == "TimeDistributed" and programs.is_call(converted.get("layer")):
-        return programs.over_time(converted["layer"], converted)
+        step = {**converted["layer"]["config"], "name": f"{converted['name']}_step"}
+        converted["layer"] = {**converted["layer"], "config": step}
     if class_name in ("LocallyConnected1D", "LocallyConnected2D"):
         from keras_policies.legacy.plan import layers_as_programs
 

@@ -72,9 +72,9 @@ class OverTime:
     """A TimeDistributed, whose layer is decided when it is called."""
 
     def __init__(self, inner: nodes.Node, config: Config) -> None:
-        self.name = config["name"]
+        self.name = config.get("name") or "time_distributed"
         self._inner, self._config = inner, config
-        self._layer: keras.Layer | None = None
+        self._layers: dict[int, keras.Layer] = {}  # by the id of the layer inside
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer."""
@@ -82,11 +82,11 @@ class OverTime:
 
     def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
         """Return the TimeDistributed; on (), that of the last call."""
-        if tensors or self._layer is None:
-            inner = nodes.layer_of(self._inner, nodes.steps(tensors))
-            if self._layer is None:
-                self._layer = keras.layers.TimeDistributed(inner, **self._config)
-                masks.keep(self._layer)
-            elif inner is not self._layer.layer:
-                raise forms.refusal("on tensors of different shapes")
-        return self._layer
+        inner = nodes.layer_of(self._inner, nodes.steps(tensors))
+        if id(inner) not in self._layers:
+            name = f"{self.name}_{len(self._layers)}" if self._layers else self.name
+            config = {**self._config, "name": name}
+            wrapper = keras.layers.TimeDistributed(inner, **config)
+            masks.keep(wrapper)
+            self._layers[id(inner)] = wrapper
+        return self._layers[id(inner)]
