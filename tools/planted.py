@@ -99,14 +99,14 @@ FAULTS = (
     ),
     Fault(
         "mask `or` for `and` in Concatenate",
-        "legacy/assembly/masks.py",
+        "legacy/assembly/keras_differences/masks.py",
         "return functools.reduce(ops.logical_and, masks)",
         "return functools.reduce(ops.logical_or, masks)",
         "legacy/test_masks.py",
     ),
     Fault(
         "MultiHeadAttention's release for masks",
-        "legacy/assembly/masks.py",
+        "legacy/assembly/keras_differences/masks.py",
         '"MultiHeadAttention": (2, 10),',
         '"MultiHeadAttention": (2, 4),',
         "legacy/test_masks.py",
@@ -261,14 +261,14 @@ FAULTS = (
     ),
     Fault(
         "zeros at padding in Bidirectional of TensorFlow 2.0",
-        "legacy/assembly/masks.py",
+        "legacy/assembly/keras_differences/masks.py",
         "ZEROS_AT_PADDING = 2, 1 ",
         "ZEROS_AT_PADDING = 2, 0 ",
         "legacy/test_masks.py legacy/test_keras_2.py",
     ),
     Fault(
         "a mask of ones that chooses nothing",
-        "legacy/assembly/masks.py",
+        "legacy/assembly/keras_differences/masks.py",
         "ops.logical_or(ops.greater(most, least), ops.equal(most, 1))",
         "ops.greater(most, least)",
         "legacy/test_masks.py",

@@ -1,6 +1,7 @@
 """Convolutions with several batch axes: a Conv1D of images convolves each row.
 
-tf.keras accepted such inputs from 2.3 on; Keras 3 needs a TimeDistributed for each.
+tf.keras accepted such inputs from 2.3 on; Keras 3 needs a TimeDistributed for each:
+the row "`Conv1D` to `Conv3D`" of docs/keras-faults.md.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Restores how stock layers of tf.keras propagated and used masks.
 
-Keras 3 differs silently:
+Keras 3 differs silently (the rows on masks in docs/keras-faults.md):
 
 - From 3.16 on, layers over time do not propagate the mask of their input (keras#23235).
 - After a merging layer, a step is padding if it is padding in all tensors, and never if

@@ -2,7 +2,8 @@
 
 tf.keras made one batch of all steps, and divided the loss by its size. Keras 3 calls
 the wrapped layer for each step: layers inside of it add a loss each time, and the
-regularizer of the wrapped layer itself is ignored.
+regularizer of the wrapped layer itself is ignored. In docs/keras-faults.md, it is the row
+"activity regularizers".
 """
 
 import functools
