@@ -12,8 +12,8 @@ becomes a model of its name, with steps that all backends compute alike:
     MultiHeadAttention            refused: Keras's own code adds its biases
 
 It depends on the shapes of its inputs whether a layer is affected, so `StockLayer`
-decides when it is called. The first table of
-docs/keras-faults.md has the faults, with a line to reproduce each.
+decides when it is called. The first table of docs/keras-faults.md has the faults, with
+a line to reproduce each.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

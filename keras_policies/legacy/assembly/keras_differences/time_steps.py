@@ -2,8 +2,8 @@
 
 tf.keras made one batch of all steps, and divided the loss by its size. Keras 3 calls
 the wrapped layer for each step: layers inside of it add a loss each time, and the
-regularizer of the wrapped layer itself is ignored. In docs/keras-faults.md, it is the row
-"activity regularizers".
+regularizer of the wrapped layer itself is ignored. In docs/keras-faults.md, this is the
+row "activity regularizers".
 """
 
 import functools
