@@ -187,30 +187,26 @@ class TextCuts:
         is_root: bool,
     ) -> Node:
         """Return a Sequential whose first layer takes texts."""
-        first, *others = layers[layers[0]["class_name"] == "InputLayer" :]
-        if len(layers) == 1 + len(others):
+        if [layer["class_name"] for layer in layers[:1]] != ["InputLayer"]:
             raise unreadable("a layer called on several tensors, or of any shape,")
-        options = layers[0]["config"]
-        shape, name = tuple(options["batch_shape"]), options["name"]
-        reader = make(first)
-        if not isinstance(reader, _PartCall | _TextCall):
+        start, reader, *others = map(make, layers)
+        if not is_cut(reader):
             with located(layer=reader.name, code="KP306"):
-                raise unreadable(str(first["class_name"]))
-        is_part = isinstance(reader, _PartCall)
-        feeds = reader.feeds if is_part else [reader.feed(shape)]
-        if len(feeds) != 1:
+                raise unreadable(str(layers[1]["class_name"]))
+        reader(start.output)
+        reads = [read for read in self._reads if read.text is start.output]
+        if len(reads) != 1:
             raise unreadable("more than one layer of a Sequential")
-        ((_, layer, spec),) = feeds
-        start = keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=name)
-        kept: list[Any] = [keras_internals.maker_of(start)]
-        if is_part:
-            kept.append(reader.part)
-        elif not others:
-            kept.append(keras.layers.Identity(name=f"{name}_output"))
-        kept += map(make, others)
-        filled: Any = sequences.made(model, kept)
-        feed = Feed(0, layer, filled.inputs[0])
-        return self._made(filled, [(name, shape)], [feed], is_root=is_root)
+        (read,), name = reads, start.name
+        new: Any = keras_internals.maker_of(read.tensor)
+        new.name = read.tensor.name = name
+        if isinstance(reader, _PartCall):
+            others = [reader.part, *others]
+        others = others or [keras.layers.Identity(name=f"{name}_output")]
+        filled: Any = sequences.made(model, [new, *others])
+        feed = Feed(0, read.layer, filled.inputs[0])
+        sources = [(name, tuple(start.batch_shape))]
+        return self._made(filled, sources, [feed], is_root=is_root)
 
 
 class _TextCall:
@@ -220,22 +216,16 @@ class _TextCall:
         self.name = config["config"]["name"]
         self.cuts, self.config = cuts, config
 
-    def _layer(self) -> TextLayer:
-        return TextLayer(self.name, self.config["class_name"], self.config["config"])
-
-    def feed(self, shape: Shape) -> Feed:
-        """Return the new input for texts of a shape."""
-        layer = self._layer()
-        return Feed(0, layer, keras.KerasTensor(*layer.output(shape)))
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the input that replaces the output."""
         texts = keras.tree.flatten([args, kwargs])
         if any(x.dtype == STRING for x in texts):
             if len(texts) != 1:
                 raise unreadable("a layer called on several tensors, or of any shape,")
+            settings = self.config["class_name"], self.config["config"]
+            layer = TextLayer(self.name, *settings)
             with located(layer=self.name, code="KP306"):
-                return self.cuts.read(texts[0], self.name, 0, self._layer())
+                return self.cuts.read(texts[0], self.name, 0, layer)
         return self.layer()(*args, **kwargs)
 
     @functools.cached_property
