@@ -28,12 +28,13 @@ def ends(config: Config, make: Make) -> tuple[Any, Any]:
         layer = layers[name]
         if name not in nodes:
             nodes[name] = make(layer, is_output=name in returned)
-        if isinstance(nodes[name], keras.layers.InputLayer):
-            result = nodes[name].output
+        node: Any = nodes[name]
+        if isinstance(node, keras.layers.InputLayer):
+            result = node.output
         else:
             called = layer["inbound_nodes"][number]
             args, kwargs = _filled([called["args"], called["kwargs"]], outputs)
-            result = nodes[name](*args, **kwargs)
+            result = node(*args, **kwargs)
         outputs[name, number] = keras.tree.flatten(result)
     inputs, results = config["input_layers"], config["output_layers"]
     return _filled(inputs, outputs), _filled(results, outputs)

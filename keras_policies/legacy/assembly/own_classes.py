@@ -38,9 +38,11 @@ def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
 def registered(config: Config) -> type[Any] | None:
     """Return the user-defined class of a layer's config, or None for other configs."""
     name = config.get("registered_name")
-    found = isinstance(name, str) and keras.saving.get_registered_object(name)
+    if not isinstance(name, str) or "config" not in config:
+        return None
+    found = keras.saving.get_registered_object(name)
     is_layer = isinstance(found, type) and issubclass(found, keras.Layer)
-    return found if is_layer and "config" in config else None
+    return found if is_layer else None
 
 
 def is_graph(cls: type[Any], config: Config) -> bool:
@@ -56,12 +58,12 @@ def is_graph(cls: type[Any], config: Config) -> bool:
     return is_free and "input_layers" in config["config"]
 
 
-def _base(cls: type[Any]) -> type[Any]:
+def _base(cls: type[Any]) -> Any:
     return keras.Sequential if issubclass(cls, keras.Sequential) else keras.Model
 
 
 def _has_own_from_config(cls: type[Any]) -> bool:
-    return cls.from_config.__func__ is not _base(cls).from_config.__func__
+    return bool(cls.from_config.__func__ is not _base(cls).from_config.__func__)
 
 
 def from_config(

@@ -18,7 +18,7 @@ def count(layer: keras.Layer, tensors: list[Tensor]) -> int:
     """Return the number of extra axes of the tensor that a layer is called on."""
     if type(layer).__name__ not in KINDS:
         return 0
-    return max(0, len(tensors[0].shape) - layer.rank - 2)
+    return max(0, len(tensors[0].shape) - int(layer.rank) - 2)
 
 
 def wrapped(

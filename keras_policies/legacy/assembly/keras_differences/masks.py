@@ -76,8 +76,8 @@ def release(written_by: str) -> Release:
 
 
 def calling(
-    layer: keras.Layer, written_as: str | None, written_in: Release
-) -> Callable[..., Any]:
+    layer: Any, written_as: str | None, written_in: Release
+) -> Callable[..., Any] | keras.Layer:
     """Return what calls a layer in a graph: often the layer itself, which is changed.
 
     `written_as` is its class in the file, which a release wrote.
