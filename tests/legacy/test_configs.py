@@ -11,7 +11,7 @@ from keras_policies import LegacyModelError
 ARCHIVE = legacy_files.FOLDER / "configs.tar.xz"
 # Case, or its file alone -> what the error says.
 REFUSED = {
-    "conv1d_twice": "Kernel shape must have the same length as input",
+    "conv1d_twice": "'conv': it is called on tensors of different ranks",
     "custom_standardization": "shouted .layers 'words'",
     "locally_connected_sparse": "with implementation=3, which Keras 3 cannot do",
     "normalization_of_shared_items": "to be kept must have a known shape",

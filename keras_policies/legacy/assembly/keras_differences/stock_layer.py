@@ -8,6 +8,7 @@ import keras
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.assembly import nodes
 from keras_policies.legacy.assembly.keras_differences import extra_axes, forms, masks
+from keras_policies.legacy.base.errors import LegacyModelError
 
 
 class StockLayer:
@@ -22,6 +23,7 @@ class StockLayer:
         # What it is called on -> its form, or None if the layer itself is right.
         self._forms: dict[forms.Specs, keras.Model | None] = {}
         self._wrapper: keras.Layer | None = None
+        self._axes: int | None = None  # the extra axes of its input
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer, or its form."""
@@ -49,7 +51,15 @@ class StockLayer:
 
     def _replaced(self, tensors: list[Tensor]) -> keras.Layer:
         self._sizes.take(tensors)
-        if not extra_axes.count(self._layer, tensors):
+        axes = extra_axes.count(self._layer, tensors)
+        if axes != self._axes and self._axes is not None:
+            raise LegacyModelError(
+                "it is called on tensors of different ranks, which Keras 3 refuses.",
+                "Build the model in code, and call load_weights.",
+                layer=self.name,
+            )
+        self._axes = axes
+        if not axes:
             return self._form(tensors) or self._layer
         if self._wrapper is None:
             self._wrapper = extra_axes.wrapped(self._layer, tensors, self._form)
