@@ -1196,7 +1196,7 @@ COSTS = {
             (MODEL, deep_configs, RECURSION),
             (MODEL, deep_models, UNFIT),
             (MODEL, layers_backwards, RECURSION),
-            (MODEL, layers_there_and_back, WORK),
+            (MODEL, layers_there_and_back, RECURSION),
             (MODEL, states_of_a_billion_examples, "an array of 512000000000 bytes"),
             (MODEL, images_of_a_billion_rows, "an array of 80000000000 bytes"),
             (MODEL, deep_lists, RECURSION),

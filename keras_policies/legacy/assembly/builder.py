@@ -6,6 +6,7 @@ the model has in their place. A graph calls its nodes in topological order.
 """
 
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -24,6 +25,7 @@ from keras_policies.legacy.assembly.programs import ProgramCall
 from keras_policies.legacy.assembly.text_cuts import TextCuts, takes_texts
 from keras_policies.legacy.base import programs
 from keras_policies.legacy.base.configs import is_graph, is_program
+from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.plan import Plan
@@ -90,7 +92,18 @@ class Builder:
         if self.texts and takes_texts(config):
             layers, make = settings["layers"], self._called
             return self.texts.sequence(model, layers, make, is_root=is_root)
-        return sequences.made(model, [*map(self.node, settings["layers"])])
+        return sequences.made(model, self._parts(settings["layers"]))
+
+    def _parts(self, layers: Sequence[Config]) -> list[Node]:
+        """Return the nodes of a Sequential's layers."""
+        parts: dict[str, Node] = {}
+        for config in layers:
+            node = self.node(config)
+            if node.name in parts:
+                reason = "the layers of a Sequential should have unique names, found "
+                raise LegacyModelError(f"{reason}{node.name!r} twice.")
+            parts[node.name] = node
+        return [*parts.values()]
 
     def _called(self, config: Config) -> Node:
         """Return the node of a config; of a program, what it calls."""
