@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.assembly import masks, targets
+from keras_policies.legacy.assembly import targets
+from keras_policies.legacy.assembly.keras_differences import masks
 from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_name, snake_case
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.weights import LegacyWeight
