@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import IO, BinaryIO, cast
 
+from keras_policies._common import leftovers
+
 IS_WINDOWS = sys.platform == "win32"
 # Answers to fsync where a file system cannot: some network shares, FUSE.
 CANNOT_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -150,6 +152,7 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
     false and there is a file by then, and OSError if the file cannot be written.
     """
     destination = unlimited(destination)
+    leftovers.remove_from(destination.parent)
     folder = _new_folder(destination.parent)
     try:
         ending = "".join(destination.suffixes[-2:])[-LONGEST_ENDING:]
@@ -185,7 +188,7 @@ def _new_folder(parent: pathlib.Path) -> pathlib.Path:
     Where nothing may be created, tempfile.mkdtemp tries 2^31 names on Windows.
     """
     for _ in range(NAMES):
-        folder = parent / f".kp-{secrets.token_hex(4)}"
+        folder = parent / f"{leftovers.prefix()}{secrets.token_hex(4)}"
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
             return folder

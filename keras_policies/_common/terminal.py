@@ -61,7 +61,7 @@ def table(
         word = max(len(word) for row in cells for word in row[i].split(" "))
         saved = max(0, min(excess, widths[i] - word))
         widths[i], excess = widths[i] - saved, excess - saved
-    share = max(LEAST, (sum(widths[i] for i in paths) - excess) // len(paths))
+    share = _share(widths, excess, paths)
     shown = Table(
         box=rich.box.SIMPLE_HEAD,
         show_edge=False,
@@ -73,13 +73,13 @@ def table(
     for i, heading in enumerate(headings):
         justify: Any = "right" if heading in numbers else "left"
         size = widths[i] if i in wrapped else None
-        named = _cut(heading, share) if i in paths else heading
+        named = cut(heading, share) if i in paths else heading
         shown.add_column(
             escape(named), justify=justify, no_wrap=size is None, width=size
         )
     for row, style in zip(rows, styles or [""] * len(rows), strict=True):
         *first, last = (
-            escape(_cut(cell, share) if i in paths else cell)
+            escape(cut(cell, share) if i in paths else cell)
             for i, cell in enumerate(row)
         )
         last = f"[{style}]{last}[/]" if style else last
@@ -87,7 +87,22 @@ def table(
     return shown
 
 
-def _cut(text: str, width: int) -> str:
+def widths(longest: Sequence[int], width: int, paths: Collection[int]) -> list[int]:
+    """Return the widths of columns that fit into `width` characters.
+
+    `longest` are the widths of their longest cells; only those in `paths` may be cut.
+    """
+    excess = sum(longest) + BETWEEN * (len(longest) - 1) - width
+    share = _share(longest, excess, paths)
+    return [min(n, share) if i in paths else n for i, n in enumerate(longest)]
+
+
+def _share(longest: Sequence[int], excess: int, paths: Collection[int]) -> int:
+    """Return the width to which columns are cut, so that `excess` is saved."""
+    return max(LEAST, (sum(longest[i] for i in paths) - excess) // len(paths))
+
+
+def cut(text: str, width: int) -> str:
     """Return a text of at most `width` characters, cut in its middle."""
     if len(text) <= width:
         return text

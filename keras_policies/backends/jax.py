@@ -1,6 +1,7 @@
 """JAX: inside compiled code the branch not taken must touch nothing."""
 
 import contextlib
+import functools
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -117,9 +118,19 @@ backend: Backend = JaxBackend()
 def _compiled_quickly(lowered: Any) -> Any:
     """Return a lowered function compiled to run once, without optimizing it."""
     if jax.default_backend() == "cpu":
-        with contextlib.suppress(Exception):  # a jax that has not these options
-            return lowered.compile(compiler_options=ONCE)
+        return lowered.compile(compiler_options=_known())
     return lowered.compile()
+
+
+@functools.cache
+def _known() -> dict[str, Any]:
+    """Return the options in `ONCE` that this jaxlib has."""
+    nothing, known = jax.jit(lambda: 0).lower(), {}
+    for name, value in ONCE.items():
+        with contextlib.suppress(Exception):
+            nothing.compile(compiler_options={name: value})
+            known[name] = value
+    return known
 
 
 def _is_small(gradient: Tensor) -> bool:

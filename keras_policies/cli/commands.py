@@ -16,12 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_policies.cli import startup
+from keras_policies.cli.exit_codes import FAILED, OK, PARTLY
 
 if TYPE_CHECKING:
     from keras_policies.cli.tasks import Conversion, Outcome, Task
-
-OK, FAILED, WRONG, PARTLY = 0, 1, 2, 3  # exit codes
-INTERRUPTED = 130  # the convention of shells: 128 plus the number of SIGINT
 
 
 class CommandLineError(ValueError):
@@ -312,55 +310,36 @@ def _run(
     columns: Sequence[str],
     is_one: bool = False,
 ) -> int:
-    """Check all tasks without Keras, then run the rest; return the exit code."""
-    from keras_policies.cli import many
+    """Check all tasks without Keras, then run the rest; return the exit code.
+
+    Each outcome is printed as soon as it is known.
+    """
+    from keras_policies.cli import many, outcomes
     from keras_policies.legacy import progress
 
     if arguments.quiet:
         progress.show_none()
-    outcomes = {task.path: outcome for task in todo if (outcome := task.check())}
-    remaining = [task for task in todo if task.path not in outcomes]
-    processes = 1
-    if remaining and remaining[0].builds:
-        processes = min(arguments.jobs, len(remaining))
-        _prepare(arguments, processes)
-    outcomes |= {
-        outcome.path: outcome for outcome in many.run(remaining, processes, doing)
-    }
-    return _ended(arguments, [outcomes[task.path] for task in todo], columns, is_one)
+    show = outcomes.shown(arguments, todo, columns)
+    known: dict[str, Outcome] = {}
 
+    def ready(outcome: "Outcome") -> None:
+        known[outcome.path] = outcome
+        show(outcome)
 
-def _ended(
-    arguments: argparse.Namespace,
-    outcomes: Sequence["Outcome"],
-    columns: Sequence[str],
-    is_one: bool,
-) -> int:
-    """Print outcomes and the total, and errors to stderr; return the exit code.
-
-    With `is_one`, the user named a single model; a Keras 3 file is then an error.
-    """
-    from keras_policies.cli import tasks
-
-    if arguments.json:
-        for outcome in outcomes:
-            print(json.dumps(outcome.as_dict()))
-    elif not arguments.quiet and (len(outcomes) > 1 or not outcomes[0].error):
-        _reports().print_outcomes(outcomes, columns)
-    failed = (outcome for outcome in outcomes if outcome.has_failed or is_one)
-    problems = [outcome.problem for outcome in failed if outcome.problem]
-    if problems:
-        sys.stdout.flush()
-        _reports().print_problems(problems, arguments.verbose)
-    if len(outcomes) > 1 and not (arguments.json or arguments.quiet):
-        _reports().print_lines([_reports().total(outcomes)])
-    is_strict = vars(arguments).get("strict")
-    is_partly = any(
-        outcome.status == tasks.MISSING
-        or (is_strict and outcome.details.get("left_out"))
-        for outcome in outcomes
-    )
-    return FAILED if problems else PARTLY if is_partly else OK
+    try:
+        for task in todo:
+            if outcome := task.check():
+                ready(outcome)
+        remaining = [task for task in todo if task.path not in known]
+        processes = 1
+        if remaining and remaining[0].builds:
+            processes = min(arguments.jobs, len(remaining))
+            _prepare(arguments, processes)
+        many.run(remaining, processes, doing, ready)
+    except KeyboardInterrupt:
+        outcomes.ended(arguments, [*known.values()], len(todo), is_one)
+        raise
+    return outcomes.ended(arguments, [*known.values()], len(todo), is_one)
 
 
 def _prepare(arguments: argparse.Namespace, processes: int) -> None:

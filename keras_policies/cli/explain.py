@@ -2,7 +2,8 @@
 
 import argparse
 
-from keras_policies.cli.commands import OK, CommandLineError, nearest
+from keras_policies.cli.commands import CommandLineError, nearest
+from keras_policies.cli.exit_codes import OK
 from keras_policies.legacy.base.codes import CODES
 
 

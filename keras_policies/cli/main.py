@@ -8,21 +8,24 @@ Exit codes:
 - 2: the command line is wrong: an unknown policy, an object that cannot be imported, a
   destination that does not end in `.keras`.
 - 3: `inspect` found missing classes or functions, or `convert --strict` left parts out.
-- 130: the user pressed Ctrl-C.
+- 130: the user pressed Ctrl-C. 128 and the number of SIGTERM, SIGHUP or SIGBREAK: a
+  signal ended the command.
 
 The module `commands` implements the commands.
 """
 
 import argparse
+import contextlib
 import contextvars
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_policies._common.text import color
-from keras_policies.cli import commands, output, startup
+from keras_policies.cli import commands, exit_codes, output, signals, startup
 from keras_policies.version import __version__
 
 MODEL_FILE = (
@@ -288,18 +291,29 @@ def _main(parsed: argparse.Namespace) -> int:
     color.set(parsed.color)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
-        code = run(parsed)
-        sys.stdout.flush()
+        with signals.raised():
+            code = run(parsed)
+            sys.stdout.flush()
         return code
-    except KeyboardInterrupt:  # Ctrl-C; temporary files are already removed
-        print("keras-policies: interrupted", file=sys.stderr)
-        return commands.INTERRUPTED
+    except KeyboardInterrupt as error:  # temporary files are already removed
+        with contextlib.suppress(OSError):  # the terminal is gone
+            print(f"keras-policies: {_interrupted(parsed, error)}", file=sys.stderr)
+        return exit_codes.SIGNALLED + getattr(error, "number", signal.SIGINT)
     except Exception as error:  # also from Keras or a user's class
         if isinstance(error, OSError) and output.has_closed(error):
-            return commands.FAILED
+            return exit_codes.FAILED
         from keras_policies.cli import reports, tasks
 
         problem = tasks.Problem.of(error, "", parsed.fallback)
         reports.print_problems([problem], parsed.verbose)
         is_wrong = problem.code == commands.CommandLineError.code
-        return commands.WRONG if is_wrong else commands.FAILED
+        return exit_codes.WRONG if is_wrong else exit_codes.FAILED
+
+
+def _interrupted(parsed: argparse.Namespace, error: KeyboardInterrupt) -> str:
+    """Return what ended a command, and how to continue it."""
+    reason = str(error) or "interrupted"
+    if vars(parsed).get("output_dir") is None or parsed.dry_run:
+        return reason
+    added = "" if parsed.skip_existing else " with --skip-existing"
+    return f"{reason}. Run the command again{added} to convert the rest."

@@ -28,6 +28,10 @@ STATUSES = {
 }
 PATHS = "destination", "outputs"
 NUMBERS = "parameters", "largest difference", "allowed difference"
+# Characters for what is not known before the first line is printed.
+WIDTHS = {"written_by": len("TF 2.3 or 2.4"), "policy": len("mixed_float16")}
+WIDTHS |= {"parameters": len("parameters")}
+DESCRIBED, CONVERTED = len("missing"), len("converted, 1 left out")  # results
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -75,27 +79,78 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
     print_lines((*descriptions.summary(converted.source), *lines))
 
 
-def print_outcomes(outcomes: Sequence[tasks.Outcome], columns: Sequence[str]) -> None:
-    """Print a table with a line for each file, and notes below it.
+class Table:
+    """A table of files, whose lines are printed as soon as a file is ready.
 
-    `columns` are the keys of the details that have a column.
+    Args:
+        todo: the tasks for the files.
+        columns: keys of the details of outcomes that have a column.
     """
-    common, names = folders.below_common([outcome.path for outcome in outcomes])
-    console = terminal.console(UNLIMITED)
-    rows = [
-        [name, *(_cell(outcome, column) for column in columns), _result(outcome)]
-        for name, outcome in zip(names, outcomes, strict=True)
-    ]
-    named = (column.replace("_", " ") for column in columns)
-    headings = [f"model in {common}" if common else "model", *named, "result"]
-    paths = [0, *(i for i, name in enumerate(headings) if name in PATHS)]
-    styles = [STATUSES[outcome.status][2] for outcome in outcomes]
-    console.print(
-        terminal.table(
-            headings, rows, console.width, paths=paths, numbers=NUMBERS, styles=styles
+
+    def __init__(self, todo: Sequence[tasks.Task], columns: Sequence[str]) -> None:
+        common, names = folders.below_common([task.path for task in todo])
+        self._names = {task.path: name for task, name in zip(todo, names, strict=True)}
+        named = [column.replace("_", " ") for column in columns]
+        self._columns, result = columns, DESCRIBED if columns else CONVERTED
+        self._headings = [f"model in {common}" if common else "model", *named, "result"]
+        texts = [names, *([_given(task, key) for task in todo] for key in columns), []]
+        least = [0, *(WIDTHS.get(column, 0) for column in columns), result]
+        widths = [
+            max(width, len(heading), *map(len, column))
+            for heading, width, column in zip(self._headings, least, texts, strict=True)
+        ]
+        self._paths = [0, *(i for i, key in enumerate(columns, 1) if key in PATHS)]
+        self._console = terminal.console(UNLIMITED)
+        self._widths = terminal.widths(widths, self._console.width, self._paths)
+        self._is_begun = False
+
+    def add(self, outcome: tasks.Outcome) -> None:
+        """Print the line of an outcome; a single file that failed has none."""
+        if len(self._names) == 1 and outcome.problem:
+            return
+        if not self._is_begun:
+            self._print(self._headings, "bold", "bold")
+            rule = sum(self._widths) + terminal.BETWEEN * (len(self._widths) - 1)
+            self._console.print(Text("─" * rule), soft_wrap=True)
+            self._is_begun = True
+        cells = (_cell(outcome, column) for column in self._columns)
+        row = [self._names[outcome.path], *cells, _result(outcome)]
+        style = STATUSES[outcome.status][2]
+        self._print(row, style if "bold" in style else "", style)
+
+    def _print(self, row: Sequence[str], style: str, last: str) -> None:
+        """Print a line; `last` is the style of its last cell."""
+        cells = [
+            terminal.cut(cell, width) if i in self._paths else cell
+            for i, (cell, width) in enumerate(zip(row, self._widths, strict=True))
+        ]
+        shown = [printable(cell).replace("\n", "\\n") for cell in cells]
+        *first, end = (
+            cell.rjust(width) if heading in NUMBERS else cell.ljust(width)
+            for cell, width, heading in zip(
+                shown, self._widths, self._headings, strict=True
+            )
         )
+        between = " " * terminal.BETWEEN
+        line = Text(between.join([*first, ""]), style).append(end.rstrip(), last)
+        self._console.print(line, soft_wrap=True)
+
+
+def _given(task: tasks.Task, key: str) -> str:
+    """Return a detail that is known before a task runs, or ""."""
+    return str(getattr(task, key, ""))
+
+
+def print_notes(outcomes: Iterable[tasks.Outcome]) -> None:
+    """Print notes; those that differ only in the file share one line."""
+    alike = collections.defaultdict(list)
+    for outcome in outcomes:
+        for note in _notes(outcome):
+            alike[note].append(outcome.path)
+    print_lines(
+        f"{first}{f' and {len(others)} more' if others else ''}: {note}"
+        for note, (first, *others) in alike.items()
     )
-    print_lines(line for outcome in outcomes for line in _notes(outcome))
 
 
 def _cell(outcome: tasks.Outcome, column: str) -> str:
@@ -119,30 +174,32 @@ def _result(outcome: tasks.Outcome) -> str:
 
 
 def _notes(outcome: tasks.Outcome) -> Iterator[str]:
-    """Yield the lines below the table about one file."""
+    """Yield the notes below the table about one file."""
     details = outcome.details
     if details.get("missing"):
-        yield f"{outcome.path}: missing: {', '.join(details['missing'])}"
+        yield f"missing: {', '.join(details['missing'])}"
     for note in details.get("notes") or ():
-        yield f"{outcome.path}: note: {note}"
+        yield f"note: {note}"
     parts = details.get("left_out") or (), details.get("left_out_codes") or ()
     for reason, code in zip(*parts, strict=True):
-        yield f"{outcome.path}: left out: {code}: {reason}"
+        yield f"left out: {code}: {reason}"
     if details.get("not_plain"):
-        yield f"{outcome.path}: not compared in plain Keras: {details['not_plain']}"
+        yield f"not compared in plain Keras: {details['not_plain']}"
 
 
-def total(outcomes: Sequence[tasks.Outcome]) -> str:
-    """Return one line with the number of files for each status.
+def total(outcomes: Sequence[tasks.Outcome], count: int) -> str:
+    """Return one line with the number of files for each status, of `count` in all.
 
     Example:
         >>> found = [tasks.Outcome("a.h5", "converted", {"left_out": ("loss: 'f'",)})]
-        >>> total([*found, tasks.Outcome("b.h5", "failed", {})])
-        '1 converted, 1 of them with parts left out; 1 failed'
+        >>> total([*found, tasks.Outcome("b.h5", "failed", {})], 3)
+        '1 converted, 1 of them with parts left out; 1 failed; 1 not tried'
     """
     counts = collections.Counter(outcome.status for outcome in outcomes)
     partly = sum(bool(outcome.details.get("left_out")) for outcome in outcomes)
     words = {status: f"{counts[status]} {STATUSES[status][1]}" for status in counts}
     if partly:
         words[tasks.CONVERTED] += f", {partly} of them with parts left out"
-    return "; ".join(words[status] for status in STATUSES if status in words)
+    known = [words[status] for status in STATUSES if status in words]
+    left = count - len(outcomes)
+    return "; ".join([*known, f"{left} not tried"] if left else known)

@@ -27,6 +27,7 @@ from keras_policies.legacy.base import hints
 
 # Modules for building, in this order; imported once if processes can be forked.
 PRELOADED = ["keras_policies._installed", "keras_policies.legacy.conversion"]
+EXISTS = "it already exists."  # perhaps since a run that was stopped
 LARGE = 10_000_000  # parameters
 OPENS, MISSING = "opens", "missing"  # of inspect
 CONVERTED, PLANNED, SKIPPED = "converted", "planned", "skipped"  # of convert
@@ -182,6 +183,9 @@ class Conversion(Task):
         if recording := self.options.get("verify"):
             _check_recording(self.path, recording)
         overwrite = self.options["overwrite"]
+        if self.makes_folder and not overwrite and os.path.isfile(self.destination):
+            hint = "--skip-existing converts the others; --overwrite replaces it."
+            raise LegacyModelError(EXISTS, hint, path=self.destination, code="KP108")
         atomic_file.check(self.destination, overwrite, self.makes_folder)
         return PLANNED, self._empty()
 

@@ -221,8 +221,7 @@ class Inside(threading.local):
 
 def add_note(error: BaseException, text: str) -> None:
     """Add a note to an error. Python 3.10 keeps it, but does not show it."""
-    notes = [*getattr(error, "__notes__", ()), text]
-    error.__notes__ = notes
+    vars(error)["__notes__"] = [*getattr(error, "__notes__", ()), text]
 
 
 # Inside, an error of stock Keras is final: there is no second try.

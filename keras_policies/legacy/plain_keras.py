@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import pickle
+import queue
 import re
 import signal
 import subprocess
@@ -36,6 +37,9 @@ Path = str | os.PathLike[str]
 IDLE = 60  # seconds without a request after which the process ends
 OPENED = "opened"  # what is tried first with a file
 TIME = 1800  # seconds for one file; after that, the process counts as hanging
+SIZE = 8  # bytes of the number before a request: its length
+# Signals that a whole group of processes gets. The parent ends this one.
+PASSED_ON = {"SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"}
 VALUES = re.compile(r"[-+.,e\d\s\[\]naif]+")  # such as those of a tensor in an error
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
 START = (
@@ -129,7 +133,9 @@ class Process:
         timer = threading.Timer(TIME, process.kill)
         timer.start()
         try:
-            pickle.dump(request, process.stdin)
+            data = pickle.dumps(request)
+            process.stdin.write(len(data).to_bytes(SIZE, "little"))
+            process.stdin.write(data)
             process.stdin.flush()
             answer = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
@@ -302,23 +308,28 @@ def _array(tensor: Any) -> Array:
 
 def _serve() -> None:
     """Answer requests on stdin until it closes or is silent for `IDLE` seconds."""
+    for name in PASSED_ON & {*dir(signal)}:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=[requests], daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries print to stderr, not into the answers
     importlib.import_module("keras")
     gc.freeze()  # modules are never freed: do not scan them after each model
-    while True:
-        idle = threading.Timer(IDLE, signal.raise_signal, [signal.SIGTERM])
-        idle.daemon = True
-        idle.start()
-        try:
-            request = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        finally:
-            idle.cancel()
-        pickle.dump(_answered(*request), answers)
-        answers.flush()
-        gc.collect()  # a model refers to itself
+    with contextlib.suppress(queue.Empty):
+        while True:
+            request = pickle.loads(requests.get(timeout=IDLE))
+            pickle.dump(_answered(*request), answers)
+            answers.flush()
+            gc.collect()  # a model refers to itself
+    os._exit(0)  # the thread still reads
+
+
+def _read(requests: "queue.SimpleQueue[bytes]") -> None:
+    """Queue requests; end the process as soon as its parent closes stdin or ends."""
+    while size := sys.stdin.buffer.read(SIZE):
+        requests.put(sys.stdin.buffer.read(int.from_bytes(size, "little")))
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,21 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from keras_policies._common.text import one_line
 
 AFTER_SECONDS = 1.0
 EVERY_SECONDS = 0.2  # a notebook is shown a new state
 UNITS = "", "k", "M", "G", "T"  # of bytes, each a thousand of the one before
-Advance = Callable[[int], None]
 _is_shown = contextvars.ContextVar("is_shown", default=False)
+
+
+class Advance(Protocol):
+    """Moves a bar; first prints, if there is something to print, above the bar."""
+
+    def __call__(self, count: int, prints: Callable[[], None] | None = None) -> None:
+        """Move the bar by a count."""
 
 
 def show_none() -> None:
@@ -32,7 +38,7 @@ def bar(description: str, total: int, is_bytes: bool = True) -> Iterator[Advance
     """
     kind = _in_notebook if _notebook() else _in_terminal if _is_terminal() else None
     if kind is None or _is_shown.get():
-        yield lambda count: None
+        yield _only_print
         return
     token = _is_shown.set(True)
     try:
@@ -40,6 +46,11 @@ def bar(description: str, total: int, is_bytes: bool = True) -> Iterator[Advance
             yield advance
     finally:
         _is_shown.reset(token)
+
+
+def _only_print(count: int, prints: Callable[[], None] | None = None) -> None:
+    if prints is not None:
+        prints()
 
 
 def _is_terminal() -> bool:
@@ -69,7 +80,10 @@ def _in_terminal(description: str, total: int, is_bytes: bool) -> Iterator[Advan
     task = progress.add_task(description, total=total)
     started = time.monotonic()
 
-    def advance(count: int) -> None:
+    def advance(count: int, prints: Callable[[], None] | None = None) -> None:
+        if prints is not None:
+            progress.stop()
+            prints()
         progress.advance(task, count)
         if time.monotonic() - started > AFTER_SECONDS:
             progress.start()
@@ -87,9 +101,10 @@ def _in_notebook(description: str, total: int, is_bytes: bool) -> Iterator[Advan
     text, form = html.escape(description), _size if is_bytes else str
     done, shown, handle = 0, time.monotonic() - EVERY_SECONDS + AFTER_SECONDS, None
 
-    def advance(count: int) -> None:
+    def advance(count: int, prints: Callable[[], None] | None = None) -> None:
         nonlocal done, shown, handle
         done += count
+        _only_print(count, prints)
         if time.monotonic() - shown <= EVERY_SECONDS:
             return
         shown = time.monotonic()

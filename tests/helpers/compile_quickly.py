@@ -4,22 +4,34 @@ Most programs of the tests are called once, on small arrays. So XLA compiles wit
 optimizations, in a fifth of the time, and jax records no source locations. Processes of
 pytest-xdist, which share the cores, compute in one thread each.
 
-XLA ends the process at a flag that it does not know. Processes that tests start inherit
-the variables.
+XLA ends the process at a flag that it does not know, so a process tries them first.
+Processes that tests start inherit the variables.
 """
 
-import importlib.metadata
 import os
+import subprocess
+import sys
 
 FLAGS = ["--xla_backend_optimization_level=0"]
+MORE = [
+    "--xla_cpu_parallel_codegen_split_count=1",
+    "--xla_cpu_use_fusion_emitters=false",
+]
 
-if os.environ["KERAS_BACKEND"] == "jax":
-    FLAGS.append("--xla_cpu_parallel_codegen_split_count=1")
-    release = [*map(int, importlib.metadata.version("jaxlib").split(".")[:2])]
-    if release >= [0, 6]:
-        FLAGS.append("--xla_cpu_use_fusion_emitters=false")
-    os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 
-os.environ["XLA_FLAGS"] = " ".join([*FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
+def are_known(flags):
+    """Return whether jaxlib knows some flags."""
+    command = [sys.executable, "-c", "import jax; jax.devices('cpu')"]
+    flagged = os.environ | {"XLA_FLAGS": " ".join(flags)}
+    return subprocess.run(command, env=flagged, capture_output=True).returncode == 0
+
+
+given = os.environ.get("XLA_FLAGS", "")
+if FLAGS[0] not in given:  # or pytest-xdist has started this process
+    if os.environ["KERAS_BACKEND"] == "jax":
+        known = MORE if are_known(MORE) else [f for f in MORE if are_known([f])]
+        FLAGS += known
+        os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
+    os.environ["XLA_FLAGS"] = " ".join([*FLAGS, given]).strip()
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -2,9 +2,9 @@
 
 Prints the outcomes for each format, the slowest input, the one that took the most
 memory, and each finding. A finding is an input that gave neither the original's model
-nor an error of ours, took more than 10 s or 1 GiB, or made the process open, write or
-import something else. After mutations of numbers and structure, inputs may cost no
-more than hostile_costs.py allows.
+nor an error of ours, cost more than 1 GiB or 400 million rounds of a loop (some 10 s),
+or made the process open, write or import something else. After mutations of numbers and
+structure, inputs may cost no more than hostile_costs.py allows.
 """
 
 import argparse
@@ -21,12 +21,13 @@ import hostile_costs
 import hostile_structures
 import hostile_worker
 
-MAX_SECONDS = 10
-MAX_WAIT = 90  # for an answer, on a machine that does other work
+MAX_LOOPS = 2 * hostile_costs.LOOPS
+MAX_WAIT = 900  # seconds for an answer, on a machine that does other work
 MAX_BYTES = 1024**3
 STARTING_SECONDS = 300
 # Mutations after which a file may cost no more than its size explains.
 COSTED = {"sizes", *hostile_structures.RECORDED, *hostile_structures.GRAPH_SIZES}
+NOTHING = {"seconds": 0, "loops": 0, "bytes": 0}
 FINE = "equal", "refused", "of Keras 3", "none", "different"
 
 
@@ -77,13 +78,26 @@ class Worker:
         return self._answer(seconds)
 
     def open(self, kind, mutation, seed):
-        """Return what the worker reports about an input, or how the input killed it."""
+        """Return what the worker reports about an input, or how the input killed it.
+
+        One that cost too much is opened twice more: other programs make it slower, but
+        never faster.
+        """
+        found = self._open(kind, mutation, seed)
+        for _ in range(2):
+            if _excess(mutation, found) is None:
+                break
+            again = self._open(kind, mutation, seed)
+            found["loops"] = min(found["loops"], again["loops"])
+        return found
+
+    def _open(self, kind, mutation, seed):
         answer = self.ask(f"{kind} {mutation} {seed}", MAX_WAIT)
         if not answer:
             status = self.close()
             outcome = "hang" if answer is None else f"crash ({status})"
-            return {"outcome": outcome, "seen": [], "seconds": MAX_WAIT, "bytes": 0}
-        return {"seconds": 0, "bytes": 0, "detail": "", **json.loads(answer)}
+            return {"outcome": outcome, "seen": [], **NOTHING}
+        return {**NOTHING, "detail": "", **json.loads(answer)}
 
     def close(self):
         """End the process; return its exit status."""
@@ -109,11 +123,16 @@ def problem(kind, mutation, found):
     checked = kind in hostile_worker.CHECKED and mutation in hostile_worker.CHECKSUMMED
     if found["outcome"] == "different" and checked:
         return f"another model than the original: {found['detail']}"
-    if mutation in COSTED and "loops" in found:
+    return _excess(mutation, found)
+
+
+def _excess(mutation, found):
+    """Return how much too much an input cost, or None."""
+    if mutation in COSTED and "size" in found:
         cost = {**found, "outcome": "opened"}
         return hostile_costs.problem(cost, found["size"])
-    if found["seconds"] > MAX_SECONDS or found["bytes"] > MAX_BYTES:
-        return f"{found['seconds']:.1f} s, {found['bytes'] / 2**20:.0f} MiB"
+    if found["loops"] > MAX_LOOPS or found["bytes"] > MAX_BYTES:
+        return f"{found['loops']:.0f} loops, {found['bytes'] / 2**20:.0f} MiB"
     return None
 
 

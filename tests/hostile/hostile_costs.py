@@ -24,7 +24,8 @@ import hostile_worker
 LOOPS, LOOPS_PER_BYTE = 200, 1e-4  # some 5 s, and 2.5 s for each megabyte
 BYTES, BYTES_PER_BYTE = 300e6, 10  # of memory
 # When a process is ended; the test then fails.
-MAX_SECONDS, MAX_WAIT, ADDRESS_SPACE = 40, 90, 24 * 1024**3
+MAX_SECONDS = 40  # of processor time
+MAX_WAIT, ADDRESS_SPACE = 900, 24 * 1024**3
 # Action -> the small model that is opened first.
 SMALL = {
     "convert": "more/2.15.1/amsgrad/model.h5",
@@ -143,6 +144,21 @@ def _forked(action, path):
     return {"outcome": "ended", "detail": f"status {os.waitstatus_to_exitcode(status)}"}
 
 
+def least(action, path):
+    """Return the cost of an input; the least of three if it is too much.
+
+    Other programs make a process slower, but never faster.
+    """
+    size = size_of(path) if os.path.isdir(path) else os.path.getsize(path)
+    found = _forked(action, path)
+    for _ in range(2):
+        if "loops" not in found or problem(found, size) is None:
+            break
+        again = _forked(action, path)
+        found["loops"] = min(found["loops"], again.get("loops", found["loops"]))
+    return found
+
+
 def main():
     import resource  # POSIX
 
@@ -164,7 +180,7 @@ def main():
             open_small(action)
     answers.write("ready\n")
     for line in sys.stdin:
-        answers.write(json.dumps(_forked(*json.loads(line))) + "\n")
+        answers.write(json.dumps(least(*json.loads(line))) + "\n")
 
 
 if __name__ == "__main__":

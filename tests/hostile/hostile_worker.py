@@ -427,12 +427,11 @@ class Opener:
             return found
 
     def open(self, kind, files, is_whole=True, equal_to=None):
-        """Return `{outcome, detail, seconds, bytes, seen}` of an input."""
+        """Return `{outcome, detail, seconds, loops, bytes, seen}` of an input."""
         reset_peak()
-        base, start, used = peak(), time.perf_counter(), time.process_time()
+        base, start = peak(), time.process_time()
         outcome, detail = self._attempt(kind, files, is_whole, self.watch)
-        seconds, grown = time.perf_counter() - start, peak() - base
-        used = time.process_time() - used
+        seconds, grown = time.process_time() - start, peak() - base
         if outcome == "opened" and equal_to is not None:
             same = detail == self.digests[kind, equal_to, is_whole]
             outcome = "equal" if same else "different"
@@ -441,7 +440,7 @@ class Opener:
             "detail": detail,
             "seconds": seconds,
             "bytes": grown,
-            "loops": used / loop() if used > 1 else 0,
+            "loops": seconds / loop() if seconds > 1 else 0,
             "size": sum(len(data) for data in files.values()),
             "seen": self.watch.found,
         }

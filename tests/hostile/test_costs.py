@@ -60,7 +60,7 @@ def test_a_file_costs_what_its_size_explains(server, tmp_path, action, make, mat
     hostile_worker.write(files, folder)
     is_file = action != "weights" and len(files) == 1
     path = folder / next(iter(files)) if is_file else folder
-    answer = server.ask(json.dumps([action, str(path)]), hostile_costs.MAX_WAIT + 60)
+    answer = server.ask(json.dumps([action, str(path)]), 3 * hostile_costs.MAX_WAIT)
     found = json.loads(answer)
     assert hostile_costs.problem(found, hostile_costs.size_of(folder)) is None
     if match == "":  # either

@@ -47,12 +47,18 @@ DIMS = st.recursive(
     max_leaves=5,
 )
 
+# A busy machine is slow, and any draw may be a rare one.
+STEADY = hypothesis.settings(
+    deadline=None, suppress_health_check=[*hypothesis.HealthCheck]
+)
+
 
 def values(dim):
     """Return what a dimension is at every two lengths."""
     return [evaluate(dim, lengths) for lengths in LENGTHS]
 
 
+@STEADY
 @hypothesis.given(DIMS, DIMS)
 def test_sums_products_and_bounds_are_those_of_integers(one, other):
     pairs = [*zip(values(one), values(other), strict=True)]
@@ -61,6 +67,7 @@ def test_sums_products_and_bounds_are_those_of_integers(one, other):
         assert values(found) == [function(a, b) for a, b in pairs]
 
 
+@STEADY
 @hypothesis.given(DIMS, st.one_of(DIVISORS, DIMS))
 def test_quotients_and_remainders_are_those_of_integers(one, divisor):
     hypothesis.assume(0 not in values(divisor))
@@ -69,6 +76,7 @@ def test_quotients_and_remainders_are_those_of_integers(one, divisor):
         assert values(function(one, divisor)) == [function(a, b) for a, b in pairs]
 
 
+@STEADY
 @hypothesis.given(DIMS, DIMS)
 def test_equal_dimensions_are_equal_at_every_length(one, other):
     if one == other:
@@ -78,6 +86,7 @@ def test_equal_dimensions_are_equal_at_every_length(one, other):
     assert other * 3 + one - other * 3 == one
 
 
+@STEADY
 @hypothesis.given(DIMS, DIMS, st.sampled_from(RELATIONS))
 def test_a_comparison_that_is_decided_holds_at_every_length(one, other, relation):
     outcomes = {relation(*ab) for ab in zip(values(one), values(other), strict=True)}
@@ -85,6 +94,7 @@ def test_a_comparison_that_is_decided_holds_at_every_length(one, other, relation
         assert {relation(one, other)} == outcomes
 
 
+@STEADY
 @hypothesis.given(DIMS, DIMS)
 def test_a_difference_that_is_decided_holds_at_every_length(one, other):
     outcomes = {a != b for a, b in zip(values(one), values(other), strict=True)}
@@ -108,14 +118,14 @@ def in_a_model(build, dim, lengths):
     return keras.ops.convert_to_numpy(found)
 
 
-@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.settings(STEADY, max_examples=40)
 @hypothesis.given(DIMS, st.sampled_from(LENGTHS))
 def test_a_model_computes_the_same_number(dim, lengths):
     hypothesis.assume(isinstance(dim, dims.Dim))
     assert in_a_model(dim_tensors.scalar, dim, lengths) == evaluate(dim, lengths)
 
 
-@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.settings(STEADY, max_examples=40)
 @hypothesis.given(DIMS, st.sampled_from(LENGTHS))
 def test_a_line_of_ones_is_as_long_or_refused(dim, lengths):
     hypothesis.assume(isinstance(dim, dims.Dim))
@@ -233,7 +243,7 @@ def cost(function):
         return calls, before - budget._work.get()
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(STEADY, max_examples=200)
 @hypothesis.example([(operator.add, 1, 2), (operator.floordiv, 1, 3)] * 15)
 @hypothesis.example([(operator.mul, 1, 1)] * 30)
 @hypothesis.given(PROGRAMS)

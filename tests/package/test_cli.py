@@ -6,10 +6,8 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import zipfile
 
 import h5py
@@ -398,61 +396,6 @@ def test_an_unknown_backend_has_a_remedy(tmp_path, jobs):
     )
 
 
-# Waits where its config is saved, with the new file beside the destination.
-WAITING = """
-import glob, time, keras, legacy_files
-class Scale(legacy_files.Scale):
-    def get_config(self):
-        if found := glob.glob("new*/.kp-*") + glob.glob(".kp-*"):
-            open(f"waiting{len(found)}", "w").close()
-            time.sleep(120)
-        return super().get_config()
-"""
-
-
-@pytest.mark.posix("Windows has no SIGINT for one process")
-@pytest.mark.slow("processes of their own, which import Keras")
-@pytest.mark.once("a process of its own, or no backend at all")
-@pytest.mark.parametrize(
-    ("arguments", "waiting"),
-    [
-        (["a.h5", "new.keras"], "waiting1"),
-        (["a.h5", "b.h5", "c.h5", "--output-dir", "new", "--jobs", "2"], "waiting2"),
-    ],
-    ids=["one", "many"],
-)
-def test_ctrl_c_ends_with_a_line_and_leaves_no_file(arguments, waiting, tmp_path):
-    for name in "abc":
-        shutil.copy(
-            legacy_files.MORE / "2.4.4/custom_layer/model.h5", tmp_path / f"{name}.h5"
-        )
-    (tmp_path / "slowly.py").write_text(WAITING)
-    command = [sys.executable, "-W", "ignore", "-m", "keras_policies_cli", "convert"]
-    paths = os.pathsep.join([PACKAGE, os.path.dirname(legacy_files.__file__)])
-    with subprocess.Popen(
-        [*command, *arguments, "--custom-objects", "Scale=slowly:Scale"],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
-    ) as process:
-        for _ in range(1500):
-            if (tmp_path / waiting).exists() or process.poll() is not None:
-                break
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        printed = process.communicate(timeout=60)[1]
-    assert printed.splitlines()[-1] == "keras-policies: interrupted"
-    assert "Traceback" not in printed
-    assert process.returncode == 130
-    left = {path.name for path in tmp_path.rglob("*") if not path.is_dir()}
-    made = {"slowly.py", "waiting1", "waiting2"}
-    assert {name for name in left if not name.endswith(".pyc")} - made == {
-        *("a.h5", "b.h5", "c.h5")
-    }
-    assert not [*tmp_path.glob(".kp-*"), *tmp_path.glob("new/.*")]
-
-
 def test_a_backend_that_is_not_installed_is_named_once(zoo, capsys, monkeypatch):
     def missing():
         reason = "Keras is set to the backend 'torch', which is not installed."
@@ -511,15 +454,15 @@ def test_inspect_lists_a_folder_with_a_line_for_each_model(
 
 CUT = {
     80: """\
-model in zoo                    written by     policy         parameters  result
+model in zoo                   written by     policy         parameters  result
 ────────────────────────────────────────────────────────────────────────────────
-a/model.h5                      TF 2.3 or 2.4  mixed_float16         684  opens
-networks of…ge.tiny_f/model.h5  TF 2.3 or 2.4  mixed_float16         684  opens
+a/model.h5                     TF 2.3 or 2.4  mixed_float16         684  opens
+networks of…e.tiny_f/model.h5  TF 2.3 or 2.4  mixed_float16         684  opens
 2 open
 """,
     120: """\
 model in zoo                                                     written by     policy         parameters  result
-─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 a/model.h5                                                       TF 2.3 or 2.4  mixed_float16         684  opens
 networks of the year 2020/mixed.precision.large.tiny_f/model.h5  TF 2.3 or 2.4  mixed_float16         684  opens
 2 open
@@ -541,12 +484,12 @@ def test_paths_are_cut_in_their_middle(zoo, capsys, monkeypatch, columns):
 CONVERTED = """\
 model in zoo   result
 ────────────────────────────────────
-b.h5           failed
 bad.h5         failed
-lost           converted, 1 left out
 new.keras      Keras 3
-a/model.h5     converted
 a/saved_model  skipped
+b.h5           failed
+lost           converted, 1 left out
+a/model.h5     converted
 """
 
 
@@ -578,6 +521,61 @@ def test_convert_goes_on_past_a_model_that_fails(zoo, capsys, monkeypatch, colum
     assert (zoo.parent / "new/a/saved_model.keras").read_text() == "precious"
     model = keras.models.load_model("new/a/model.keras", compile=False)
     assert model.dtype_policy.name == "float32"
+
+
+def test_files_that_exist_are_named_once_with_the_option_that_skips_them(zoo, capsys):
+    (zoo.parent / "new/a").mkdir(parents=True)
+    for name in "a/model.keras", "b.keras":
+        (zoo.parent / "new" / name).touch()
+    command = ["convert", "zoo/a/model.h5", "zoo/b.h5", "--output-dir", "new"]
+    assert main([*command, "--base", "zoo"]) == 1
+    assert capsys.readouterr().err == (
+        "keras-policies: KP108: new/a/model.keras and 1 more: it already exists. "
+        "--skip-existing converts the others; --overwrite replaces it.\n"
+    )
+    assert main([*command, "--base", "zoo", "--skip-existing"]) == 0
+    assert capsys.readouterr().out.endswith("2 skipped\n")
+
+
+def test_a_line_is_printed_as_soon_as_a_model_is_ready(zoo, capsys, monkeypatch):
+    printed = []
+
+    def run(task):
+        printed.append(capsys.readouterr().out)
+        return tasks.Outcome(task.path, tasks.OPENS, dict.fromkeys(task.KEYS))
+
+    monkeypatch.setattr(tasks.Inspection, "run", run)
+    assert main(["inspect", "zoo/b.h5", "zoo/bad.h5", "zoo/new.keras", "--json"]) == 0
+    assert printed[0] == ""
+    paths = [json.loads(text)["path"] for text in printed[1:]]
+    assert paths == ["zoo/b.h5", "zoo/bad.h5"]
+    printed.clear()
+    assert main(["inspect", "zoo/b.h5", "zoo/bad.h5"]) == 0
+    assert "b.h5" in printed[1]
+    left = capsys.readouterr().out
+    assert left.startswith("bad.h5 ")
+    assert left.endswith(" opens\n2 open\n")
+
+
+def test_ctrl_c_reports_what_was_done(zoo, capsys, monkeypatch):
+    def run(task):
+        if task.path == "zoo/bad.h5":
+            raise KeyboardInterrupt
+        return tasks.Outcome(task.path, tasks.OPENS, dict.fromkeys(task.KEYS))
+
+    monkeypatch.setattr(tasks.Inspection, "run", run)
+    assert main(["inspect", "zoo/b.h5", "zoo/bad.h5", "zoo/new.keras"]) == 130
+    printed = capsys.readouterr()
+    assert printed.out.endswith("1 open; 2 not tried\n")
+    assert printed.err == "keras-policies: interrupted\n"
+
+
+def test_a_note_about_many_models_is_printed_once(zoo, capsys):
+    shutil.copy("zoo/b.h5", "zoo/c.h5")
+    assert main(["inspect", "zoo/b.h5", "zoo/c.h5"]) == 3
+    *_, note, total = capsys.readouterr().out.splitlines()
+    assert note == "zoo/b.h5 and 1 more: missing: Scale"
+    assert total == "2 with missing classes"
 
 
 def test_strict_ends_with_3_if_parts_are_left_out(zoo, capsys):
@@ -655,7 +653,7 @@ def test_json_has_the_same_keys_whatever_happened(zoo, capsys):
         ]
     assert statuses == {
         "inspect": ["missing", "failed", "keras_3", "opens", "opens"],
-        "convert": ["failed", "failed", "keras_3", "converted", "converted"],
+        "convert": ["failed", "keras_3", "failed", "converted", "converted"],
     }
     for command in ["inspect", "none.h5"], ["convert", "none.h5", "none.keras"]:
         assert main([*command, "--json"]) == 1

@@ -61,8 +61,21 @@ def tensordot(a: Value, b: Value, axes: Any) -> Value:
         if count > most:
             raise ValueError(f"axes: expected at most {most}, found {count}")
         return ops.tensordot(a, b, axes=count)
-    a_axes, b_axes = (np.atleast_1d(converters.axes(axis)).tolist() for axis in axes)
-    return ops.tensordot(a, b, axes=[a_axes, b_axes])
+    pairs = [np.atleast_1d(converters.axes(each)).tolist() for each in axes]
+    count = len(pairs[0])
+    if [*map(len, pairs)] != [count, count]:
+        raise ValueError(f"axes: expected two lists of one length, found {axes}")
+    # With lists, keras.ops.tensordot raises on Python 3.14 (a bool of NotImplemented).
+    end = computed.rank(a)
+    a = _moved(a, pairs[0], range(end - count, end))
+    return ops.tensordot(a, _moved(b, pairs[1], range(count)), axes=count)
+
+
+def _moved(x: Value, axes: list[int], places: range) -> Value:
+    """Move axes to places, unless they are there."""
+    rank = computed.rank(x)
+    axes = [axis + rank if axis < 0 else axis for axis in axes]
+    return x if axes == [*places] else ops.moveaxis(x, tuple(axes), tuple(places))
 
 
 @op("linalg.einsum einsum Einsum(*inputs; equation)")

@@ -80,7 +80,9 @@ def _halves(word: Array) -> tuple[Array, Array]:
 
 def _uniform(bits: Array) -> Array:
     mantissa = bits & np.uint32(0x7FFFFF)
-    return (mantissa | np.uint32(0x3F800000)).view("<f4") - np.float32(1)
+    from_1_to_2 = (mantissa | np.uint32(0x3F800000)).view("<f4")
+    from_0_to_1: Array = from_1_to_2 - np.float32(1)
+    return from_0_to_1
 
 
 def _normal(bits: Array) -> Array:

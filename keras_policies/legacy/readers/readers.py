@@ -111,6 +111,9 @@ def _reader_name(path: pathlib.Path) -> str:
 
 
 def _folder_kind(path: pathlib.Path) -> str:
+    with contextlib.suppress(FileNotFoundError):
+        # Raises if the folder is locked; since Python 3.14, `is_file` is only false.
+        (path / sources.MODEL_FILE).stat()
     if sources.is_saved_model(path):
         return FOLDER
     if sources.is_keras_3(path):

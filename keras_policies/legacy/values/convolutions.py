@@ -43,7 +43,8 @@ def conv(
     for at in np.ndindex(*window):  # adds the products of one position of the window
         starts = [i * rate for i, rate in zip(at, rates, strict=True)]
         steps = zip(starts, ends, strides, strict=True)
-        part = x[(slice(None), *(slice(i, i + end, step) for i, end, step in steps))]
+        places = [slice(None), *(slice(i, i + end, step) for i, end, step in steps)]
+        part = x[tuple(places)]
         if groups == 1:
             total = total + np.matmul(part, kernel[at])
             continue

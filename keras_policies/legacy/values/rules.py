@@ -160,8 +160,9 @@ def _unstack(x: Any, num: int | None = None, axis: int = 0) -> tuple[Any, ...]:
 
 def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return means; as in TensorFlow, those of integers are truncated."""
-    dtype, mean = np.asarray(x).dtype, np.mean(x, axis=axis, keepdims=keepdims)
-    return np.trunc(mean).astype(dtype) if dtype.kind in "iu" else mean
+    array = np.asarray(x)
+    mean = array.mean(axis, keepdims=True) if keepdims else array.mean(axis)
+    return np.trunc(mean).astype(array.dtype) if array.dtype.kind in "iu" else mean
 
 
 def _softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
