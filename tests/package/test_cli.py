@@ -485,10 +485,10 @@ CONVERTED = """\
 model in zoo   result
 ────────────────────────────────────
 bad.h5         failed
-new.keras      Keras 3
 a/saved_model  skipped
 b.h5           failed
 lost           converted, 1 left out
+new.keras      Keras 3
 a/model.h5     converted
 """
 
@@ -653,7 +653,7 @@ def test_json_has_the_same_keys_whatever_happened(zoo, capsys):
         ]
     assert statuses == {
         "inspect": ["missing", "failed", "keras_3", "opens", "opens"],
-        "convert": ["failed", "keras_3", "failed", "converted", "converted"],
+        "convert": ["failed", "failed", "keras_3", "converted", "converted"],
     }
     for command in ["inspect", "none.h5"], ["convert", "none.h5", "none.keras"]:
         assert main([*command, "--json"]) == 1
