@@ -121,7 +121,8 @@ def test_files_that_fail_alike_are_one_line(tmp_path, capsys):
         (tmp_path / "new" / f"{name}.keras").touch()
     output = str(tmp_path / "new")
     assert main(["convert", str(tmp_path), "--output-dir", output]) == 1
-    problem = "it already exists. Choose another name, or pass --overwrite."
+    problem = "it already exists. --skip-existing converts the others; --overwrite "
+    problem += "replaces it."
     error = f"keras-policies: KP108: {output}/a.keras and 2 more: {problem}\n"
     assert capsys.readouterr().err == error
 
