@@ -96,7 +96,7 @@ def test_an_orbax_state_is_restored_where_its_paths_begin_with_the_models_name()
         keras_files._restore(stock, model, {"trainable_variables": variables})
 
 
-@pytest.mark.slow("writes with Orbax")
+@pytest.mark.slow("writes with Orbax, which needs jax", weekly=True)
 @pytest.mark.filterwarnings("ignore:Sharding info not provided:UserWarning")
 @pytest.mark.skipif(BACKEND == "tensorflow", reason="Orbax restores arrays of jax")
 def test_an_orbax_folder_opens_with_its_weights(tmp_path):
