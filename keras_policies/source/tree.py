@@ -130,8 +130,8 @@ def leaves(node: Node) -> Iterator[Any]:
         for each in node:
             yield from leaves(each)
     elif isinstance(node, ast.AST):
-        for field in node._fields:
-            yield from leaves(getattr(node, field, None))
+        for _, value in ast.iter_fields(node):
+            yield from leaves(value)
 
 
 def replaced(node: Node, new: Callable[[Node], Node | None]) -> Node:
