@@ -31,8 +31,9 @@ if _typing.TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted, convert_model
     from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
     from keras_policies.legacy.inspection import inspect_model
-    from keras_policies.legacy.loading import load_model, load_weights, text_inputs
+    from keras_policies.legacy.loading import load_model, text_inputs
     from keras_policies.legacy.texts.inputs import TextInputs
+    from keras_policies.legacy.weights_loading import load_weights
     from keras_policies.source.source import to_source
 
 # Imported when first used: training needs neither readers nor tables.
@@ -46,7 +47,8 @@ _LATER = {
     "legacy.conversion": "Converted convert_model",
     "legacy.descriptions": "LayerDescription ModelDescription",
     "legacy.inspection": "inspect_model",
-    "legacy.loading": "load_model load_weights text_inputs",
+    "legacy.loading": "load_model text_inputs",
+    "legacy.weights_loading": "load_weights",
     "legacy.texts.inputs": "TextInputs",
     "source.source": "to_source",
 }

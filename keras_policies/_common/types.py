@@ -5,7 +5,7 @@ public functions give the dtypes and shapes.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 if TYPE_CHECKING:
@@ -21,3 +21,4 @@ Config: TypeAlias = dict[str, Any]
 # In quotes, since legacy files are described without Keras.
 PolicyLike: TypeAlias = Union[str, "keras.DTypePolicy"]
 CustomObjects: TypeAlias = dict[str, Any] | None
+InputShapes: TypeAlias = Mapping[str, Sequence[int | None]] | None

@@ -281,7 +281,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _loading_options(arguments: argparse.Namespace, *others: str) -> dict[str, Any]:
     """Return the options shared by `load_model` and `convert_model`, and `others`."""
-    names = "lost", "signature", "backends", "texts", *others
+    names = "lost", "signature", "backends", "texts", "input_shapes", *others
     replaced = {"dtype_policy": arguments.policy, "safe_mode": not arguments.unsafe}
     return replaced | {name: vars(arguments)[name] for name in names}
 

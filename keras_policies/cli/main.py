@@ -51,6 +51,8 @@ OPTIONS = {
     "imported from your module; LAYER=MODULE:NAME passes the function of a Lambda "
     "layer, or a class that has another name in the file; may be repeated",
     "--dry-run": "show what would be converted, and to which file, without writing",
+    "--input-shape NAME=SIZES": "the shape of an input whose sizes or rank the file "
+    "leaves open, such as x=None,60,3; may be repeated",
     "--jobs N": "build so many models at the same time; by default one for each core",
     "--json": "print one JSON object per line",
     "--lost {rebuild,numbers,refuse}": "what to do with layers of a SavedModel whose "
@@ -90,7 +92,8 @@ OPENING = "--jobs N", "--weights FILE", "--no-plain"
 LOADING = (
     *("--backend {jax,torch,tensorflow}", "--policy NAME"),
     *("--custom-objects MODULE:NAME", "--lost {rebuild,numbers,refuse}"),
-    *("--texts {inside,outside}", "--signature NAME", "--backends NAMES", "--unsafe"),
+    *("--texts {inside,outside}", "--signature NAME", "--input-shape NAME=SIZES"),
+    *("--backends NAMES", "--unsafe"),
 )
 
 EXAMPLES = """\
@@ -263,6 +266,24 @@ def _backends(text: str) -> list[str]:
     return names
 
 
+class _InputShape(argparse.Action):
+    """Adds `x=None,60,3` to a dict of shapes."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        name, _, text = values.rpartition("=")
+        sizes = text.split(",")
+        if not name or not all(s == "None" or s.isdecimal() for s in sizes):
+            parser.error(f"--input-shape {values}: expected NAME=SIZES, as x=None,60,3")
+        shape = tuple(None if s == "None" else int(s) for s in sizes)
+        namespace.input_shapes = {**(namespace.input_shapes or {}), name: shape}
+
+
 # Further arguments of `add_argument`.
 SETTINGS: dict[str, dict[str, Any]] = {
     "--backend {jax,torch,tensorflow}": {"default": None},
@@ -271,6 +292,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "default": ["jax", "tensorflow", "torch"],
     },
     "--custom-objects MODULE:NAME": {"action": "append", "default": []},
+    "--input-shape NAME=SIZES": {"action": _InputShape, "dest": "input_shapes"},
     "--jobs N": {"type": int, "default": os.cpu_count() or 1},
     "--no-plain": {"dest": "plain", "action": "store_false"},
 }

@@ -11,7 +11,14 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import comparing, files
-from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike, Source
+from keras_policies._common.types import (
+    Config,
+    CustomObjects,
+    InputShapes,
+    Path,
+    PolicyLike,
+    Source,
+)
 from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     atomic_file,
@@ -130,6 +137,7 @@ def convert_model(
     weights: Path | None = None,
     plain: bool = True,
     texts: str = "inside",
+    input_shapes: InputShapes = None,
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
@@ -160,6 +168,7 @@ def convert_model(
         signature: as `load_model` takes it.
         backends: as `load_model` takes it.
         weights: as `load_model` takes it, for an architecture (`.json`, `.yaml`).
+        input_shapes: as `load_model` takes it.
         plain: bool, whether to call the new file in plain Keras, in another process.
         texts: as `load_model` takes it. With `"outside"`, `model.texts.json` is written
             beside `model.keras` if the model takes texts. Open it with
@@ -183,7 +192,12 @@ def convert_model(
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
     options = loading.checked_options(
-        lost, signature, backends, safe_mode=safe_mode, texts=texts
+        lost,
+        signature,
+        backends,
+        safe_mode=safe_mode,
+        texts=texts,
+        input_shapes=input_shapes,
     )
     atomic_file.check_ending(destination)
     destination = pathlib.Path(destination)
@@ -295,20 +309,8 @@ def _compared(
     inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
     share, texts = verification.tolerance(built.plan), built.texts
     if texts is not None:
-        recorded = _as_numbers(recorded, texts)
+        recorded = verification.as_numbers(recorded, texts)
     return verification.compare(predict, recorded, share, len(inputs) or None)
-
-
-def _as_numbers(
-    recorded: verification.Recording, texts: TextInputs
-) -> verification.Recording:
-    """Return a recording with its texts converted to the model's numbers."""
-    names, inputs = [name for name, _ in texts.sources], recorded.inputs
-    if len(inputs) != len(names):
-        reason = f"it takes {names}; recorded: {len(inputs)} inputs."
-        raise LegacyModelError(reason, code="KP503")
-    numbers = keras.tree.flatten(texts(dict(zip(names, inputs, strict=True))))
-    return verification.Recording(numbers, recorded.outputs)
 
 
 def _save(model: keras.Model, path: pathlib.Path) -> None:
@@ -345,36 +347,32 @@ def verify_model(
     outputs: Path,
     custom_objects: CustomObjects,
     dtype_policy: PolicyLike | None,
-    safe_mode: bool,
-    lost: str,
-    signature: str | None,
-    backends: Collection[str] = BACKENDS,
     *,
     plain: bool = True,
     weights: Path | None = None,
-    texts: str = "inside",
+    **opening: Any,
 ) -> tuple[verification.Comparison, str | None]:
     """Compare the outputs of a legacy or Keras 3 model with those in an `.npz` file.
 
     A legacy model is saved to a temporary file, which is opened as by `convert_model`.
-    Also return why the model was not called in plain Keras, or None.
+    Also return why the model was not called in plain Keras, or None. `opening` has the
+    arguments of `checked_options`.
     """
     recorded = verification.read(outputs)
     objects = checked_objects(custom_objects)
     scope = keras_internals.custom_object_scope(_also_as_saved(objects))
     with located(path), scope:
         policy = checked_policy(dtype_policy)
-        options = loading.checked_options(
-            lost, signature, backends, safe_mode=safe_mode, texts=texts
-        )
+        options = loading.checked_options(**opening)
         try:
             built = loading.rebuild(path, policy, options, weights, compile=False)
         except Keras3ModelError:
-            if texts == "outside":
+            if options.texts_outside:
                 beside = pathlib.Path(path).with_suffix(TEXTS_ENDING)
                 check_regular(beside)
                 reader = TextInputs.from_json(beside.read_bytes())
-                recorded = _as_numbers(recorded, reader)
+                recorded = verification.as_numbers(recorded, reader)
+            safe_mode = options.safe_mode
             return _verified_keras_3(path, recorded, safe_mode=safe_mode, plain=plain)
         if not plain or not all(map(is_stock, keras_internals.sublayers(built.model))):
             reason = "it needs code that Keras does not have" if plain else LEFT_OUT

@@ -1,4 +1,4 @@
-"""`load_model` and `load_weights`."""
+"""`load_model`: opens legacy files, with a progress bar."""
 
 import dataclasses
 import os
@@ -10,27 +10,26 @@ import keras
 from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
 from keras_policies._common.text import one_line
-from keras_policies._common.types import CustomObjects, Path, PolicyLike, Source
-from keras_policies.legacy import keras_files, notices, progress
-from keras_policies.legacy.assembly import (
-    build,
-    checking,
-    checkpoint_objects,
-    compiling,
-    targets,
-    weights,
+from keras_policies._common.types import (
+    CustomObjects,
+    InputShapes,
+    Path,
+    PolicyLike,
+    Source,
 )
+from keras_policies.legacy import keras_files, notices, progress
+from keras_policies.legacy.assembly import build, checking
 from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.traced_functions import SERVING
-from keras_policies.legacy.plan import plan
+from keras_policies.legacy.plan import input_sizes, plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS, Options
-from keras_policies.legacy.readers import readers, sources, weights_only
+from keras_policies.legacy.readers import readers, sources
 from keras_policies.legacy.texts.inputs import TextInputs
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.legacy.weights_loading import load_weights
 
 # How to treat layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"
@@ -52,6 +51,7 @@ def load_model(
     backends: Collection[str] = BACKENDS,
     weights: Path | None = None,
     texts: str = "inside",
+    input_shapes: InputShapes = None,
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote, as an ordinary Keras 3 model.
 
@@ -106,6 +106,9 @@ def load_model(
             the model, which then has no StringLookup, TextVectorization or Hashing and
             takes numbers on any backend, without TensorFlow. `text_inputs(model)`
             computes these numbers.
+        input_shapes: dict `{"x": (None, 60, 3)}` of shapes for inputs whose sizes or
+            ranks the file leaves open, by the names that `inspect` shows. With a known
+            length, loops of missing layers become as many layers.
 
     Returns:
         A `keras.Model`.
@@ -127,7 +130,12 @@ def load_model(
     """
     policy = checked_policy(dtype_policy)
     options = checked_options(
-        lost, signature, backends, safe_mode=safe_mode, texts=texts
+        lost,
+        signature,
+        backends,
+        safe_mode=safe_mode,
+        texts=texts,
+        input_shapes=input_shapes,
     )
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
@@ -180,6 +188,7 @@ def checked_options(
     *,
     safe_mode: bool = True,
     texts: str = "inside",
+    input_shapes: InputShapes = None,
 ) -> Options:
     """Return the `Options` for these arguments of `load_model`."""
     if not {*backends} <= {*BACKENDS}:
@@ -194,6 +203,7 @@ def checked_options(
         keeps_texts=lost != "numbers",
         signature=signature,
         backends=tuple(backends),
+        input_shapes=input_sizes.checked(input_shapes),
         texts_outside=texts == "outside",
     )
 
@@ -315,81 +325,3 @@ def _checked(
         )
     is_said = is_due or check.difference is not None
     return built._replace(check=check) if is_said else built
-
-
-def load_weights(
-    model: keras.Model,
-    path: Source,
-    *,
-    root: str | None = None,
-    by_name: bool = False,
-    skip_mismatch: bool = False,
-) -> None:
-    """Load the weights of a legacy file into a model: all of them, or none.
-
-    Layers with weights are paired by their order, as in tf.keras: the first in the file
-    with the first in the model. A checkpoint of a compiled model also has the state of
-    the optimizer: slots, iterations and loss scale. The state is restored if `model` is
-    compiled.
-
-    Args:
-        model: `keras.Model`, built.
-        path: str or path: an HDF5 file of weights or of a whole model, the prefix of
-            a checkpoint (`save_weights(save_format="tf")`, `tf.train.Checkpoint`), or
-            a SavedModel folder; or an archive, a folder or an `"hf://user/model"` with
-            one of them, as `load_model` takes it.
-        root: str, the name under which a checkpoint tracks the object that has the
-            weights, such as `"generator"` for `Checkpoint(generator=..., ...)`. None
-            takes the object that fits the model.
-        by_name: bool, whether to pair layers by their names instead, and to load only
-            layers that both have. A SavedModel has names, but a checkpoint does not.
-        skip_mismatch: bool, whether to skip weights that do not fit. A warning lists
-            the skipped weights, also with `by_name`.
-
-    Raises:
-        LegacyModelError: if the file cannot be read, or its weights do not fit (the
-            message names those weights with both shapes), or no object or several
-            objects of a checkpoint fit the model (the message lists the objects). The
-            model is then unchanged.
-
-    Example:
-        >>> model = load_model("model_of_2020", compile=False)
-        >>> load_weights(model, "weights_of_2020.h5")
-    """
-    if not model.built:
-        raise LegacyModelError(
-            f"the model {model.name!r} has no weights yet.",
-            "Call it on a batch, or model.build(input_shape), first.",
-            path=path,
-            code="KP402",
-        )
-    sources.check_meant(path, weights=True)
-    with (
-        weights_only.read(path, root, by_name=by_name) as candidates,
-        errors.corrupt(path),
-    ):
-        objects = {name: each.by_layer for name, each in candidates.weights.items()}
-
-        def fit(by_layer: weights.ByLayer) -> checkpoint_objects.Fitted:
-            if not by_name:
-                by_layer = weights.by_position(model, by_layer, skips=skip_mismatch)
-            return weights.pair(model, by_layer, skips=skip_mismatch, some=by_name)
-
-        fitting = checkpoint_objects.fitting(objects, candidates.meant, fit)
-        name, (pairs, not_loaded) = fitting
-        state = candidates.weights[name].optimizer
-        # Read all values and verify checksums before anything is changed.
-        arrays = [targets.value_for(*pair) for pair in pairs]
-        restores = state.iterations is not None and getattr(model, "optimizer", None)
-        state = compiling.read_slots(state) if restores else state
-    for (variable, _), value in zip(pairs, arrays, strict=True):
-        variable.assign(value)
-    targets.settle(model)
-    if restores:
-        problems = compiling.restore(model, state, pairs)
-        not_loaded += [f"the state of the optimizer: {each}" for each in problems]
-        if isinstance(model.optimizer, LossScaleOptimizer):
-            compiling.restore_loss_scale(model.optimizer, state)
-    if not_loaded:
-        left, file = "; ".join(not_loaded), one_line(str(path))
-        warn.warn(f"{file}: the weights were loaded, without these: {left}.")

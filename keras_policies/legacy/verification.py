@@ -17,6 +17,7 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.plan import Plan
+from keras_policies.legacy.texts.inputs import TextInputs
 
 # How float32 may have been multiplied where the outputs were recorded: so do GPUs in
 # TensorFlow 2.4 and later.
@@ -32,6 +33,16 @@ class Recording(NamedTuple):
 
     inputs: list[Array]
     outputs: list[Array]
+
+
+def as_numbers(recorded: Recording, texts: TextInputs) -> Recording:
+    """Return a recording with its texts converted to the model's numbers."""
+    names, inputs = [name for name, _ in texts.sources], recorded.inputs
+    if len(inputs) != len(names):
+        reason = f"it takes {names}; recorded: {len(inputs)} inputs."
+        raise LegacyModelError(reason, code="KP503")
+    numbers = keras.tree.flatten(texts(dict(zip(names, inputs, strict=True))))
+    return Recording(numbers, recorded.outputs)
 
 
 def read(path: Path) -> Recording:

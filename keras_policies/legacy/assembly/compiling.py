@@ -12,7 +12,7 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
 from keras_policies.legacy.assembly.keras_differences import masks
-from keras_policies.legacy.assembly.targets import Pairs, fits, value_for
+from keras_policies.legacy.assembly.targets import Pairs, fits, is_graph, value_for
 from keras_policies.legacy.base import hints, trees
 from keras_policies.legacy.base.codes import LeftOut, left_out
 from keras_policies.legacy.base.errors import LimitError
@@ -62,7 +62,8 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         return []
     named = getattr(model, "output_names", [])  # only a Functional has several outputs
     outputs = _told_apart(named)
-    losses = _for_every_output(objectives.objects("losses", fitting.losses), outputs)
+    losses = objectives.objects("losses", fitting.losses)
+    losses = _for_every_output(losses, model, outputs)
     has_lost_a_loss = bool(objectives.not_converted)
     optimizer = objectives.objects("optimizers", fitting.optimizer)
     if optimizer is not None and plan.loss_scale is not None:
@@ -70,6 +71,10 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     every_metric = fitting.metrics, fitting.weighted_metrics
     if masks.release(plan.legacy.written_by) < COMPARES_LARGEST:
         every_metric = (*(training.by_number(m, fitting.losses) for m in every_metric),)
+    sizes = [each.shape[-1] if each.shape else None for each in _outputs(model)]
+    every_metric = (
+        *(training.with_crossentropies(m, fitting.losses, sizes) for m in every_metric),
+    )
     metrics, weighted_metrics = (objectives.metrics(m, outputs) for m in every_metric)
     not_converted = [
         *left_out("KP602", objectives.not_converted),
@@ -82,7 +87,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     if optimizer is None or has_lost_a_loss:
         return not_converted
     weights = fitting.loss_weights if losses is not None else None
-    weights = _for_every_output(weights, outputs, 1.0)
+    weights = _for_every_output(weights, model, outputs, 1.0)
     is_nest = isinstance(losses, list | tuple | dict)
     if isinstance(weights, list | tuple) and not is_nest:
         losses = [losses] * len(weights)  # each output has it
@@ -155,6 +160,11 @@ class _Objectives:
         return _without_none(self.objects("metrics", named)) or None
 
 
+def _outputs(model: keras.Model) -> list[Any]:
+    """Return the outputs of a model, none for a subclass that lists no layers."""
+    return [*(model.outputs if is_graph(model) else ())]
+
+
 def _without_none(metrics: Any) -> Any:
     if isinstance(metrics, dict):
         return {key: _without_none(item) for key, item in metrics.items()}
@@ -164,12 +174,18 @@ def _without_none(metrics: Any) -> Any:
 
 
 def _for_every_output(
-    values: Any, output_names: list[str], absent: float | None = None
+    values: Any, model: keras.Model, names: list[str], absent: float | None = None
 ) -> Any:
-    """Return losses or their weights by output, with `absent` for missing ones."""
-    if isinstance(values, dict) and set(values) < set(output_names):
-        return {name: values.get(name, absent) for name in output_names}
-    return values
+    """Return losses or their weights for all outputs, with `absent` for missing ones.
+
+    Of a model with a list of outputs, Keras takes the targets of some of them only if
+    the losses are in a list, too.
+    """
+    if not isinstance(values, dict) or not set(values) < set(names):
+        return values
+    if isinstance(getattr(model, "output", None), dict):
+        return {name: values.get(name, absent) for name in names}
+    return [values.get(name, absent) for name in names]
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
@@ -238,7 +254,9 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     if state.iterations == 0 and not state.slots:
         return []  # it was not trained
     slots, problems, untrained = _slot_values(inner, state.slots, pairs, trainable)
-    count = state.iterations
+    count: Any = state.iterations
+    if isinstance(count, float) and count.is_integer():
+        count = int(count)  # Keras 2.0 counted in float32
     if type(count) is not int or not 0 <= count <= limits.ITERATIONS:
         expected = f"expected 0 to {limits.ITERATIONS}"
         problems.append(f"it has made {count} iterations, {expected}")
@@ -246,7 +264,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
         return problems
     for slot, value in slots:
         slot.assign(value_for(slot, value))
-    steps = np.asarray(state.iterations, inner.iterations.dtype)
+    steps = np.asarray(count, inner.iterations.dtype)
     inner.iterations.assign(backend.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
         product = product_of_momenta(inner.beta_1, state, len(trainable))
@@ -288,6 +306,10 @@ def _slot_values(
     names = keras_internals.slot_names(optimizer)
     if not names:
         return [], [f"its class, {type(optimizer).__name__}, is not known"], []
+    numbers = {slot.variable for slot in slots if isinstance(slot.variable, int)}
+    if numbers and len(numbers) != len(trainable):
+        change = f"the model trained {len(numbers)} weights, and now {len(trainable)}"
+        return [], [f"{change}: the others were frozen after it was compiled"], []
     slots_of = {name: keras_internals.slots(optimizer, name) for name in names}
     values, problems = {}, []
     for legacy, variable in _with_variables(slots, pairs, trainable):
@@ -304,7 +326,13 @@ def _slot_values(
                 f"{tuple(slot.shape)} of {slot.dtype}"
             )
         values[id(slot)] = slot, legacy.value
+    trained = {*map(id, trainable)}
+    slotted = {_key(s.variable) for s in slots if not isinstance(s.variable, int)}
+    frozen = [v.path for v, w in pairs if id(v) not in trained and _key(w) in slotted]
     untrained = []
+    if frozen:
+        others = f" and {len(frozen) - 1} others" if len(frozen) > 1 else ""
+        untrained.append(f"that of {frozen[0]}{others}, which are frozen now")
     is_named = any(not isinstance(slot.variable, int) for slot in slots)
     for variable in trainable:
         key = id(variable)

@@ -76,11 +76,7 @@ def layers(
         for names, child in _children(place.layer):
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
-                is_form = (
-                    keras_internals.is_functional(place.layer)
-                    and child.name == place.layer.name
-                    and not keras_internals.is_functional(child)
-                )
+                is_form = _is_form(place.layer, child)
                 left_out = [False] * 3 + [is_form] * 3 + [is_form or is_wrapper] * 3
                 ways = zip(place.paths, names * 3, left_out, strict=True)
                 paths = (way if out else _join(way, part) for way, part, out in ways)
@@ -91,6 +87,20 @@ def is_graph(layer: keras.Layer) -> bool:
     """Return whether a layer is a Sequential or Functional model."""
     is_sequential = isinstance(layer, keras.Sequential)
     return is_sequential or keras_internals.is_functional(layer)
+
+
+def without_form(layer: keras.Layer) -> keras.Layer:
+    """Return the layer in a model that `forms` has made around it, or the layer."""
+    inner = layer.layers if keras_internals.is_functional(layer) else []
+    return next((each for each in inner if _is_form(layer, each)), layer)
+
+
+def _is_form(outer: keras.Layer, inner: Any) -> bool:
+    return (
+        keras_internals.is_functional(outer)
+        and inner.name == outer.name
+        and not keras_internals.is_functional(inner)
+    )
 
 
 def targets(layer: keras.Layer) -> list[Target]:

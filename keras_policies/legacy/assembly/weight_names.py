@@ -79,9 +79,9 @@ def _named(
         elif is_graph(last.layer) or not is_inner:
             makers = _makers(outer)
             kind, number = _counted(last.layer.name)
-            is_sure = bool(makers) and not any(
-                _has_build(each.layer) for each in makers
-            )
+            # Code makes the layers of a graph in one order, too.
+            is_sure = bool(makers) or part.config is None
+            is_sure &= not any(_has_build(each.layer) for each in makers)
             counted[makers[-1:], kind].append((number, id(last), is_sure))
     for name in [*named]:  # a layer that is made in code may have the same name
         kind = _counted(name)[0]
@@ -107,6 +107,11 @@ def _named(
         is_sure &= len({number for number, *_ in layers}) == len(layers)
         for (_, name), (_, layer, _) in pairs:
             named[name] |= {layer} if is_sure else {each for _, each, _ in layers}
+    for name in {name for each in scopes for name in each} - {*named}:
+        # A graph that had a `z_mean` before called the next one `z_mean_1`.
+        base = re.sub(r"_\d+$", "", name)
+        if base in named:
+            named[name] |= named[base]
     return named
 
 

@@ -15,7 +15,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -34,7 +34,8 @@ RECORDED_PARTS = {
     **{"SpectralNormalization": "layer", "TimeDistributed": "layer"},
 }
 ATTRIBUTES = (
-    "Freeze the same parts in code and call load_weights, or save it in tf.keras as a "
+    "Build the model in code, and pass load_weights(..., frozen=[...]) with the names "
+    "of the layers that were frozen, or [] for none; or save it in tf.keras as a "
     "SavedModel, a .keras file or a checkpoint (save_format='tf')."
 )
 Variables: TypeAlias = tuple[keras.Variable, ...]
@@ -89,10 +90,17 @@ class Parts:
     Args:
         free: the ids of the variables in the list.
         by_code: whether flags that the file does not have are those of the layers.
+        frozen: the ids of all layers that were frozen, if that is known.
     """
 
-    def __init__(self, free: Iterable[int], *, by_code: bool = False) -> None:
-        self.free, self.by_code = set(free), by_code
+    def __init__(
+        self,
+        free: Iterable[int],
+        *,
+        by_code: bool = False,
+        frozen: Collection[int] | None = None,
+    ) -> None:
+        self.free, self.by_code, self.frozen = set(free), by_code, frozen
         self._seen = set[int]()
 
     def part(self, layer: keras.Layer, config: Config | None) -> Part:
@@ -117,6 +125,8 @@ class Parts:
         trained, others = own or self._own(listed)
         inner = (config or {}).get("config")
         flag = inner.get("trainable") if isinstance(inner, dict) else None
+        if self.frozen is not None:
+            flag = id(layer) not in self.frozen
         return Part(
             layer=layer,
             config=config,

@@ -52,6 +52,7 @@ def pair(
     *,
     skips: bool = False,
     some: bool = False,
+    frozen: Collection[int] | None = None,
 ) -> tuple[Pairs, list[str]]:
     """Return the variables of a whole model, each with its weight, and what is left.
 
@@ -68,6 +69,7 @@ def pair(
         built: layers whose weights are known.
         skips: whether weights that do not fit are left.
         some: whether the model or the file may have layers that the other has not.
+        frozen: the ids of the layers that were frozen, if that is known.
 
     Raises:
         LegacyModelError: if something does not fit; it names every such layer.
@@ -94,7 +96,9 @@ def pair(
         other = _shape if is_stock else owner
         usable = cudnn.as_keras([item for item in weights if not is_unknown(item)])
         try:
-            found, rest = _fit(layer, variables, usable, written.get(layer.name), other)
+            found, rest = _fit(
+                layer, variables, usable, written.get(layer.name), other, frozen
+            )
         except _MisfitError as error:
             found, rest = error.pairs, ()
             problems += error.problems or [_difference(layer, variables, usable)]
@@ -156,6 +160,7 @@ def _fit(
     weights: Weights,
     config: Config | None,
     other: Callable[[LegacyWeight], Any] | None,
+    frozen: Collection[int] | None,
 ) -> tuple[Pairs, Weights]:
     """Return the variables of a layer, each with its weight, and what is left.
 
@@ -170,7 +175,8 @@ def _fit(
             kept = _fitting(weights, variables)
         free = {id(item.variable) for item in variables}
         in_code = Parts(free, by_code=True).part(layer, config)
-        found = _by_order(Parts(free).part(layer, config), in_code, kept)
+        part = Parts(free, frozen=frozen).part(layer, config)
+        found = _by_order(part, in_code, kept)
     paired = {id(weight) for _, weight in found}
     rest = [weight for weight in weights if id(weight) not in paired]
     if rest and not (

@@ -89,10 +89,10 @@ Keras 3 has texts on the TensorFlow backend only.
 Pass `texts="outside"` (`--texts outside`), or set KERAS_BACKEND=tensorflow.
 KP307 A tensor is ragged, sparse, complex or of any rank
 Keras 3 passes dense tensors of a known rank between layers.
-Pad the input, or save the model again with dense tensors of a known rank.
+Pass the shape of the input as `input_shapes=` (`--input-shape`), or pad it.
 KP308 A layer cannot be rebuilt from its traced function
 Its class is missing, and its function does something without a fixed form.
-Pass the class, or save the model again with inputs of known sizes.
+Pass the class, or the sizes of inputs as `input_shapes=` (`--input-shape`).
 KP401 Keras could not build the model
 A layer, or a class of your own, raised an error for the config in the file.
 Check the arguments of your classes; otherwise report the error.

@@ -31,6 +31,9 @@ class Argument(NamedTuple):
 
 BACKENDS = Argument("backends=('jax', 'torch')", "--backends jax,torch")
 CUSTOM_OBJECTS = Argument("custom_objects", "--custom-objects")
+INPUT_SHAPES = Argument(
+    'input_shapes={"x": (None, 60, 3)}', "--input-shape x=None,60,3"
+)
 NUMBERS = Argument("lost='numbers'", "--lost numbers")
 OUTSIDE = Argument("texts='outside'", "--texts outside")
 OVERWRITE = Argument("overwrite=True", "--overwrite")

@@ -185,8 +185,12 @@ def split(
     """Split into equal parts, or into parts of these sizes, one of which may be -1."""
     if np.ndim(num_or_size_splits) == 0:  # type: ignore[arg-type]
         count = converters.integer(num_or_size_splits)
+        if count == 1:
+            return (value,)
         return tuple(ops.split(value, count, axis=axis))
     sizes = converters.lengths(num_or_size_splits)
+    if len(sizes) == 1:  # torch does not split into one part
+        return (value,)
     if -1 in sizes:
         rest = sizes.index(-1)
         others = sum(sizes[:rest] + sizes[rest + 1 :])

@@ -280,8 +280,19 @@ def _by_input(layer: Config, node: Nest) -> Nest:
     inputs = config.get("input_layers") if isinstance(config, dict) else None
     if not isinstance(node, dict) or not isinstance(inputs, list):
         return node
-    names = {entry[0] for entry in inputs if isinstance(entry, list) and entry}
-    return node if names <= node.keys() else [node[key] for key in sorted(node)]
+    names = {*map(name_of, inner_layers(layer))}
+    taken = [name for name, *_ in tensors(inputs, names)]
+    if {*taken} <= node.keys():
+        return node
+    values = [node[key] for key in sorted(node)]
+    return _packed(inputs, iter(values), names) if len(values) == len(taken) else values
+
+
+def _packed(inputs: Nest, values: Iterator[Nest], names: Container[str]) -> Nest:
+    """Return values in the nest of a model's inputs, such as `[[a, b], c]`."""
+    if _is_tensor(inputs, names):
+        return next(values)
+    return [_packed(part, values, names) for part in inputs]
 
 
 def call(

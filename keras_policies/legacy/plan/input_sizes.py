@@ -1,15 +1,23 @@
-"""Gives inputs the sizes that their configs leave open, from the shapes of weights.
+"""Gives inputs the sizes that a file leaves open: those of weights, or of the user.
 
 In tf.keras a Normalization layer that was adapted first could follow an input of
 unknown size: its mean has that size. Keras 3 asks for it.
 """
 
 import collections
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_policies._common.types import Config
-from keras_policies.legacy.base import configs
+from keras_policies._common.types import Config, InputShapes
+from keras_policies.legacy.base import configs, trees
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
+    TensorSpec,
+    TracedFunctions,
+)
 from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.plan import graph
 
@@ -95,3 +103,110 @@ def _gave_columns(config: Config, mean: LegacyWeight) -> bool:
 
 def _is_mean(weight: LegacyWeight) -> bool:
     return (weight.path or weight.name).rpartition("/")[2] in ("mean", "0")
+
+
+Given = Mapping[str, tuple[int | None, ...]]
+SHAPES = "batch_input_shape", "batch_shape"  # of an InputLayer or a first layer
+
+
+def checked(shapes: InputShapes) -> Given:
+    """Return the shapes that a user gives to inputs, or raise TypeError."""
+    checked = {}
+    for name, shape in (shapes or {}).items():
+        sizes = (*shape,) if isinstance(shape, list | tuple) else ("",)
+        if not all(size is None or (type(size) is int and size > 0) for size in sizes):
+            raise TypeError(
+                "input_shapes must be a dict of names to shapes, such as "
+                f"{{'x': (None, 60, 3)}}, received {shapes!r}."
+            )
+        checked[name] = sizes
+    return checked
+
+
+def with_shapes(legacy: LegacyModel, given: Given) -> LegacyModel:
+    """Return a model whose inputs have the shapes that the user gives to them."""
+    inputs = _Inputs(given, legacy)
+    traced = legacy.traced and _with_specs(legacy.traced, inputs)
+    config = legacy.config
+    if configs.is_graph(config):
+        layers = [inputs.layer(layer) for layer in configs.inner_layers(config)]
+        config = configs.with_layers(config, layers)
+    listed = {
+        # Of any rank, an input is listed as a scalar.
+        name: (inputs.shape(name, shape or None) or shape, dtype)
+        for name, (shape, dtype) in legacy.inputs.items()
+    }
+    if strange := given.keys() - inputs.found:
+        raise LegacyModelError(
+            f"input_shapes has {sorted(strange)}; the model's inputs are "
+            f"{sorted(inputs.found)}.",
+            code="KP109",
+        )
+    return dataclasses.replace(legacy, config=config, inputs=listed, traced=traced)
+
+
+class _Inputs:
+    """The inputs of a model and their shapes; `found` has the names of all."""
+
+    def __init__(self, given: Given, legacy: LegacyModel) -> None:
+        self._given = given
+        self.found: set[str] = set()
+        # The only one has other names in functions.
+        self._is_single = len(given) == 1 and given.keys() <= legacy.inputs.keys()
+        self._is_single &= len(legacy.inputs) == 1
+
+    def shape(self, name: str, written: Any) -> tuple[int | None, ...] | None:
+        """Return the shape of an input, or raise if the file contradicts it."""
+        self.found.add(name)
+        given = self._given.get(name)
+        if given is None and self._is_single:
+            (given,) = self._given.values()
+        if given is None or written is None:
+            return given
+        sizes = [*zip(given, written, strict=False)]
+        is_open = all(old in (None, new) for new, old in sizes)
+        if len(given) != len(written) or not is_open:
+            raise LegacyModelError(
+                f"input_shapes gives {name!r} the shape {given}, and the file has "
+                f"{tuple(written)}: only sizes that are None there can be given.",
+                code="KP109",
+            )
+        return given
+
+    def layer(self, layer: Config) -> Config:
+        """Return an InputLayer with its shape, and any other layer as it is."""
+        config = configs.settings(layer)
+        key = next((key for key in SHAPES if key in config), None)
+        if layer.get("class_name") != "InputLayer" or key is None:
+            return layer
+        shape = self.shape(configs.name_of(layer), config[key])
+        return (
+            layer if shape is None else {**layer, "config": {**config, key: [*shape]}}
+        )
+
+
+def _with_specs(traced: TracedFunctions, inputs: _Inputs) -> TracedFunctions:
+    """Return functions whose model, and signatures, take inputs of the given shapes."""
+
+    def sized(trace: ConcreteFunction) -> ConcreteFunction:
+        def leaf(spec: Any) -> Any:
+            if not isinstance(spec, TensorSpec) or spec.dtype == "bool":
+                return spec
+            shape = inputs.shape(spec.name, spec.shape)
+            return spec if shape is None else spec._replace(shape=shape)
+
+        return dataclasses.replace(trace, inputs=trees.mapped(leaf, trace.inputs))
+
+    root = traced.layers[0]
+    root = dataclasses.replace(
+        root,
+        traces=tuple(map(sized, root.traces)),
+        traces_with_losses=tuple(map(sized, root.traces_with_losses)),
+        served=root.served and sized(root.served),
+    )
+    named = traced.signatures.items()
+    return dataclasses.replace(
+        traced,
+        layers={**traced.layers, 0: root},
+        signatures={name: sized(trace) for name, trace in named},
+    )

@@ -103,6 +103,8 @@ def make(
     """
     with corrupt(legacy.path):
         legacy = _unwrapped(legacy)
+        if options is not None and options.input_shapes:
+            legacy = input_sizes.with_shapes(legacy, options.input_shapes)
         training, problems = _training(legacy)
         model_dtype = legacy.policy
         if model_dtype is None:

@@ -44,6 +44,8 @@ class Options:
     by_function: bool = False  # whether the model becomes its function, not its config
     backends: tuple[str, ...] = BACKENDS  # on which plain Keras has to compute the same
     texts_outside: bool = False  # whether the model is left without layers of texts
+    # Shapes of inputs whose sizes or ranks the file leaves open, by name.
+    input_shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
 
     def policy_of(self, written: Any) -> PolicyLike | None:
         """Return what a `dtype` becomes, or raise ValueError if it is not a policy."""
@@ -132,7 +134,7 @@ class Report:
                 reason += (
                     "\nThe file does not say how many rounds a While has, and it is "
                     "not the loop of an LSTM, GRU or SimpleRNN of Keras. If it goes "
-                    "over an input of any length, save the model again with a known "
+                    f"over an input of any length, pass {hints.INPUT_SHAPES} with its "
                     "length: then its rounds become layers. In place of tf.map_fn over "
                     "the batch, use tf.vectorized_map."
                 )

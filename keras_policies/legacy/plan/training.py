@@ -192,8 +192,17 @@ def keras_optimizer(written: Config) -> Config:
 
 
 # Names that compile turns into a metric by the loss and the shape of the output.
-CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
+CHOSEN_BY_COMPILE, CROSSENTROPIES = ("accuracy", "acc"), ("crossentropy", "ce")
 BINARY = {"binary_crossentropy", "BinaryCrossentropy"}
+# Loss -> what its targets say about the crossentropy of an output with several numbers.
+KIND_OF_TARGETS = {
+    **dict.fromkeys(
+        ("categorical_crossentropy", "CategoricalCrossentropy"), "Categorical"
+    ),
+    **dict.fromkeys(BINARY, "Categorical"),
+    "sparse_categorical_crossentropy": "SparseCategorical",
+    "SparseCategoricalCrossentropy": "SparseCategorical",
+}
 Nest: TypeAlias = trees.Tree  # of configs, names and None
 
 
@@ -294,7 +303,8 @@ def missing(training: Training | None) -> list[str]:
 
     unknown_names = names("losses", training.losses)
     unknown_names |= names("metrics", training.metrics, training.weighted_metrics)
-    return sorted(name for name in unknown_names if name is not None)
+    wanted = unknown_names.difference(CROSSENTROPIES)
+    return sorted(name for name in wanted if name is not None)
 
 
 def by_number(metrics: Nest, losses: Nest) -> Nest:
@@ -319,6 +329,33 @@ def by_number(metrics: Nest, losses: Nest) -> Nest:
         return classes.object_in("keras.metrics", config)
 
     return trees.mapped(compared, metrics, is_leaf=is_config)
+
+
+def with_crossentropies(
+    metrics: Nest, losses: Nest, sizes: Sequence[int | None]
+) -> Nest:
+    """Return metrics with the class that `"crossentropy"` meant, if all outputs agree.
+
+    `sizes` are the last axes of the outputs. Keras 3 chooses by the targets only for
+    `"accuracy"`. Source: keras/engine/compile_utils.py of 2.15, `_get_metric_object`.
+    """
+    names = {
+        loss if isinstance(loss, str) else loss["class_name"]
+        for loss in trees.leaves(losses, is_config)
+        if loss is not None
+    }
+    kinds = {"Binary"} if {*sizes} == {1} else {*map(KIND_OF_TARGETS.get, names)}
+    if len(kinds) != 1 or None in kinds or (1 in sizes and {*sizes} != {1}):
+        return metrics
+
+    def chosen(metric: Any) -> Any:
+        if metric not in CROSSENTROPIES:
+            return metric
+        class_name = f"{next(iter(kinds))}Crossentropy"
+        config = {"class_name": class_name, "config": {"name": metric}}
+        return classes.object_in("keras.metrics", config)
+
+    return trees.mapped(chosen, metrics, is_leaf=is_config)
 
 
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:

@@ -31,6 +31,7 @@ from keras_policies.legacy.readers import keras_1, layer_names, slots, vocabular
 # TensorFlow 2.0 wrote keras_version 2.2.4-tf, and no policy into any config.
 WITHOUT_POLICIES = "2.2."
 MODEL, TRAINING = "model_config", "training_config"
+ROOT = "vars"  # a group of every `.weights.h5` file, for the model's own weights
 ITERATIONS = "iter", "iteration", "iterations"
 MOMENTA = "m_schedule", "momentum_cache", "u_product"  # Nadam's product of momenta
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -74,7 +75,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         version = attribute(file, "keras_version") or "unknown"
         errors.check_version(version)
         text = attribute(file, MODEL)
-        if text is None and names(file, "layer_names"):
+        if text is None and (names(file, "layer_names") or ROOT in file):
             hint = hints.load_weights_into_code(path)
             raise LegacyModelError("it has weights, but no model.", hint)
         if text is None:

@@ -250,7 +250,11 @@ def _axes(
     rank = len(shape)
     is_first = layer.get("config", {}).get("dim_ordering") == "th"
     if class_name in ("AtrousConvolution1D", "Convolution1D") and rank == 4:
-        is_old = shape[1] != 1  # (filters, channels, length, 1)
+        # Keras 1.0 wrote (filters, channels, length, 1). Source: Keras 2,
+        # engine/topology.py, `preprocess_weights_for_loading`.
+        settings = layer.get("config", {})
+        length, filters = settings.get("filter_length"), settings.get("nb_filter")
+        is_old = (*shape[:2], shape[3]) != (length, 1, filters)
         return (2, 3, 1, 0) if is_old else (0, 1, 2, 3)
     if class_name == "Deconvolution2D" and rank == 4:
         return (2, 3, 0, 1) if is_first else (0, 1, 3, 2)

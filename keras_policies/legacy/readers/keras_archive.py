@@ -39,6 +39,7 @@ NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES, WRAPPED = "vars", "layer"
 # The weights of each layer, by its class and name.
 First: TypeAlias = dict[tuple[str, str], list[LegacyWeight]]
+OF_NORMALIZATION = "scale", "center"  # settings that give a weight each
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
 # Class -> its slots in the order in which Keras 2.11 to 2.15 creates them: one group
 # after the other, each variable by variable. A group after a setting and a colon
@@ -193,8 +194,8 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             has_inner = member(file, INNER_GROUP) is not None
             path_of = configs.layer_paths(config, lambda at: member(file, at) or ())
             tokens = {path_of(path): each for path, each in tokens.items()}
-            config, weights = premade.listed(config, _by_layer(file, config))
-            state = _state(file, written)
+            config, weights = premade.listed(config, by_layer(file, config))
+            state = state_of(stored_state(file), written)
             slots = (slot.value for slot in state.slots)
             hdf5.check_total(path, weights, slots)
             learned, model_weights = vocabularies.take(config, weights, tokens)
@@ -214,11 +215,16 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             )
 
 
-def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
+def all_weights(file: h5py.File) -> tuple[LegacyWeight, ...]:
+    """Return all weights of a model, by their paths in the file."""
+    found = _below(file, "", set())
+    return tuple(each for each in found if not each.path.startswith(NOT_LAYERS))
+
+
+def by_layer(file: h5py.File, config: Config) -> LayerWeights:
     """Return the weights of a model by layer; their paths begin below the layer."""
     if not configs.is_graph(config):
-        all_weights = _below(file, "", set())
-        return {"": tuple(w for w in all_weights if not w.path.startswith(NOT_LAYERS))}
+        return {"": all_weights(file)}
     own = member(file, VARIABLES) or ()
     of_model = (hdf5.weight(own, at, f"{VARIABLES}/{at}") for at in _in_order(own))
     return {**dict(_of_layers(file, config, {})), "": tuple(of_model)}
@@ -299,6 +305,8 @@ def _of_layer(
     if not configs.is_graph(layer):
         own = _below(group, "", set())
         weights += [w for w in own if w.path.partition("/")[0] not in parts]
+    if config.get("renorm"):  # the last ones are statistics that only training used
+        weights = weights[: sum(config.get(key, True) for key in OF_NORMALIZATION) + 2]
     # If two layers have one name, the file does not record which of them is shared.
     first[name] = [] if name in first else weights
     return weights
@@ -331,11 +339,16 @@ def _inner(optimizer: Config) -> Config | None:
     return config if isinstance(config, dict) else None
 
 
-def _state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
-    is_inner = _inner(optimizer) is not None or member(file, INNER_GROUP) is not None
-    group = member(file, f"{INNER_GROUP if is_inner else GROUP}/{VARIABLES}")
+def stored_state(file: h5py.File) -> tuple[LegacyWeight, ...]:
+    """Return the variables of the optimizer, in its order, or none."""
+    inner = member(file, f"{INNER_GROUP}/{VARIABLES}")
+    group = member(file, f"{GROUP}/{VARIABLES}") if inner is None else inner
     stored = [] if group is None else _in_order(group)
-    values = [hdf5.weight(group, name, f"vars/{name}") for name in stored]
+    return tuple(hdf5.weight(group, name, f"vars/{name}") for name in stored)
+
+
+def state_of(values: Sequence[LegacyWeight], optimizer: Config) -> LegacyOptimizerState:
+    """Return the state of an optimizer whose config is known."""
     names = _slots(_inner(optimizer) or optimizer, len(values) - 1)
     if not values or values[0].shape or names is None:
         return LegacyOptimizerState()

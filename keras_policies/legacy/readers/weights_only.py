@@ -1,5 +1,8 @@
 """Reads files that hold weights without a model: checkpoints and HDF5.
 
+HDF5 files list the weights of each layer by name, or, as `.weights.h5` of Keras 2.12
+to 2.15, have the paths of attributes that `.keras` archives have.
+
 The checkpoints of `tf.train.Checkpoint` and `save_weights` have a graph of objects. It
 records no classes, and numbers the layers of a Sequential or Functional model:
 `layer_with_weights-0`, `layer_with_weights-1`, ….
@@ -14,9 +17,9 @@ from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, corrupt
 from keras_policies.legacy.base.model import LegacyOptimizerState
-from keras_policies.legacy.base.weights import LayerWeights
+from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import guarded_hdf5, paths
-from keras_policies.legacy.readers import hdf5, sources
+from keras_policies.legacy.readers import hdf5, keras_archive, sources
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
@@ -40,6 +43,9 @@ class Candidates(NamedTuple):
 
     weights: Mapping[str, Weights]
     meant: str | None  # reported if none fits; None if there are several
+    # The variables of the optimizer in a `.weights.h5` file, whose paths are those in a
+    # `.keras` archive. None for other files.
+    of_optimizer: tuple[LegacyWeight, ...] | None = None
 
 
 def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
@@ -114,12 +120,9 @@ def _of_object(
     checkpoint: Checkpoint, nodes: Sequence[Message], graph: ObjectGraph, model: int
 ) -> Weights:
     """Return the weights of an object, by the numbers of its layers if it has any."""
-    layers = {
-        int(edge.removeprefix(NUMBERED)): node
-        for edge, node in graph.children[model].items()
-        if re.fullmatch(rf"{NUMBERED}[0-9]+", edge)
-    }
-    named = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
+    named = _numbered(graph, model, NUMBERED) or _numbered(
+        graph, model, object_graph.LAYER
+    )
     nodes_of = named or {"": model}
     variables = {name: graph.weights(node) for name, node in nodes_of.items()}
     if named:  # without the counters beside a model
@@ -131,6 +134,20 @@ def _of_object(
     state = saved_model.optimizer_state(graph, edges.get("optimizer"), flat, slots)
     by_layer = {name: tuple(layer.values()) for name, layer in variables.items()}
     return Weights(by_layer, state)
+
+
+def _numbered(graph: ObjectGraph, model: int, prefix: str) -> Edges:
+    """Return the layers of a model by their edges, in the order of the numbers.
+
+    One that was built late, or by TensorFlow 1, numbers all its layers, `layer-0`, and
+    has no `layer_with_weights-0`.
+    """
+    layers = {
+        int(edge.removeprefix(prefix)): node
+        for edge, node in graph.children[model].items()
+        if re.fullmatch(rf"{prefix}[0-9]+", edge)
+    }
+    return {f"{prefix}{number}": node for number, node in sorted(layers.items())}
 
 
 @contextlib.contextmanager
@@ -183,13 +200,19 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
         reason = "a .keras file, not one of weights alone."
         raise LegacyModelError(reason, hint, code="KP109")
     with guarded_hdf5.open_file(path) as file:
-        group = guarded_hdf5.member(file, "model_weights") or file
-        if not guarded_hdf5.names(group, "layer_names"):
-            reason = "an HDF5 file without weights of tf.keras (no layer_names)."
-            raise LegacyModelError(reason)
-        by_layer = hdf5.weights_by_layer(group)
-        hdf5.check_total(path, by_layer, ())
         if root is not None:
             reason = f"an HDF5 file has no objects; received root={root!r}."
             raise LegacyModelError(reason, code="KP109")
-        yield Candidates({"": Weights(by_layer)}, "")
+        group = guarded_hdf5.member(file, "model_weights") or file
+        if guarded_hdf5.names(group, "layer_names"):
+            by_layer, stored = hdf5.weights_by_layer(group), None
+        else:
+            by_layer = {"": keras_archive.all_weights(file)}
+            stored = keras_archive.stored_state(file)
+        if stored is not None and not by_layer[""]:
+            reason = "an HDF5 file without weights of tf.keras (no layer_names)."
+            raise LegacyModelError(reason)
+        if by_name and stored is not None:
+            raise _no_names()
+        hdf5.check_total(path, by_layer, stored or ())
+        yield Candidates({"": Weights(by_layer)}, "", stored)

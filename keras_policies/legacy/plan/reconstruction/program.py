@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies._common.types import Config
-from keras_policies.legacy.base import configs
+from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.traced_functions import ConcreteFunction, TensorSpec
@@ -111,8 +111,7 @@ def with_unique_names(
             raise LegacyModelError(
                 f"the function that it recorded takes a tensor {spec.name!r} of any "
                 "rank, which a Functional model cannot have.",
-                "Save the model again with a known rank, as in a signature of "
-                "tf.TensorSpec((None, 4)).",
+                f"Pass its shape, such as {hints.INPUT_SHAPES}.",
                 code="KP307",
             )
         name = names.take(spec.name or f"input_{number + 1}")

@@ -7,15 +7,15 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.base import configs
+from keras_policies.legacy.base import configs, walks
 from keras_policies.legacy.base.configs import without_package
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.traced_functions import Node, Table
+from keras_policies.legacy.base.traced_functions import CALLS, Node, Table
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits, texts
 from keras_policies.legacy.guards.paths import check_inside
@@ -76,11 +76,19 @@ class Tables:
         self, table: int, edge: str, wanted: Callable[[Node], bool]
     ) -> list[Node]:
         """Return the wanted nodes of a function of a table, at least one."""
-        names = self._objects.nodes[self._children[table][edge]].function
-        functions = map(self._objects.library.functions.get, names.concrete_functions)
+        start = self._objects.nodes[self._children[table][edge]].function
+        functions = self._objects.library.functions
+
+        def called(name: str) -> Iterator[str]:
+            """Yield what a function calls: all it does if it was saved twice."""
+            for node in functions[name].nodes.values() if name in functions else ():
+                if node.op in CALLS:
+                    yield str(node.attributes.get("f"))
+
         nodes: list[Node] = []
-        for function in functions:  # all tables may share one
-            found = [*function.nodes.values()] if function else []
+        for name in walks.reachable(start.concrete_functions, called):
+            # All tables may share one function.
+            found = [*functions[name].nodes.values()] if name in functions else []
             budget.work(budget.ITEM * (1 + len(found)))
             nodes += filter(wanted, found)
         if not nodes:

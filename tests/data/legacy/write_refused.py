@@ -1,0 +1,295 @@
+"""Writes models that tf.keras opens and that were once refused: `refused.tar.xz`.
+
+Run by hand: `python write_refused.py OUT`, under TensorFlow 2.15.1. Pack them with
+`tar -cJf refused.tar.xz -C OUT .`. `data.npz` has inputs `x0`, `x1`, … and the output `y`.
+"""
+
+import os
+import pathlib
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+import h5py
+import numpy as np
+import tensorflow as tf
+
+keras, layers = tf.keras, tf.keras.layers
+tf.config.run_functions_eagerly(True)  # noqa: FBT003 (it takes no name)
+X = np.random.RandomState(0).rand(4, 4).astype("float32")
+X2 = [X[:, :2], X[:, 2:]]
+CASES = {}
+
+
+def case(*forms):
+    def register(function):
+        CASES[function.__name__] = function, forms
+        return function
+
+    return register
+
+
+def inputs(count=2):
+    return [keras.Input((2,), name=name) for name in "abc"[:count]]
+
+
+# A nested Functional whose inputs are nested, called on a dict of other names.
+
+
+def called_on_a_dict(nest, count):
+    own = inputs(count)
+    made = nest(own)
+    inner = keras.Model(made, layers.Dense(1)(layers.Concatenate()(own)), name="inner")
+    outer = [keras.Input((2,), name=f"p{number}") for number in range(count)]
+    keys = [str(9 - number) for number in range(count)]
+    return keras.Model(outer, inner(dict(zip(keys, outer))))  # noqa: B905
+
+
+@case("model.h5", "model.keras", "saved_model")
+def nested_list():
+    return called_on_a_dict(lambda own: [own], 2), X2
+
+
+@case("model.h5")
+def nested_list_and_another():
+    return called_on_a_dict(lambda own: [own[:2], own[2]], 3), [*X2, X2[0]]
+
+
+@case("model.h5", "saved_model")
+def nested_dicts():
+    """Inputs as a dict in a dict, with keys that are not sorted."""
+    a, b, c = inputs(3)
+    y = layers.Dense(2)(layers.Subtract()([a, b])) + c
+    model = keras.Model({"z": {"b": a, "a": b}, "c": c}, y)
+    return model, {"z": {"b": X2[0], "a": X2[1]}, "c": X2[0] * 3}
+
+
+class Split(layers.Layer):
+    def call(self, x):
+        one = tf.split(x, [4], -1) + tf.split(x, 1, -1)
+        return tf.concat([part * 2 for part in one], -1)
+
+
+@case("saved_model")
+def split_into_one():
+    x = keras.Input((4,))
+    return keras.Model(x, layers.Dense(2)(Split()(x))), [X]
+
+
+@case("saved_model")
+def table_saved_twice():
+    pathlib.Path("words.txt").write_text("a\nb\nc\n")
+    module, lookup = tf.Module(), tf.lookup
+    columns = lookup.TextFileIndex.WHOLE_LINE, lookup.TextFileIndex.LINE_NUMBER
+    file = lookup.TextFileInitializer(
+        "words.txt", tf.string, columns[0], tf.int64, columns[1]
+    )
+    module.table = lookup.StaticHashTable(file, -1)
+    signature = [tf.TensorSpec([None], tf.string)]
+    module.look_up = tf.function(module.table.lookup, input_signature=signature)
+    tf.saved_model.save(module, "once")
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(2)])
+    model.transform = tf.saved_model.load("once")
+    return model, [X]
+
+
+@case("model.h5", "model.keras")
+def renorm():
+    x = keras.Input((4,))
+    norm = tf.compat.v1.keras.layers.BatchNormalization
+    y = norm(renorm=True)(layers.Reshape((4, 1))(x))
+    y = layers.TimeDistributed(norm(renorm=True, scale=False))(y)
+    return keras.Model(x, layers.Dense(1)(layers.Flatten()(y))), [X]
+
+
+@case("model.keras")
+def weighted_crossentropy():
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(3, activation="softmax")])
+    metrics = {"metrics": ["ce"], "weighted_metrics": ["acc", "crossentropy"]}
+    model.compile("adam", "sparse_categorical_crossentropy", **metrics)
+    model.fit(X, np.arange(4) % 3, verbose=0)
+    return model, [X], model.evaluate(X, np.arange(4) % 3, verbose=0)
+
+
+@case("model.h5", "model.keras")
+def loss_of_one_output():
+    x = keras.Input((4,))
+    outputs = [layers.Dense(2, name="p")(x), layers.Dense(1, name="q")(x)]
+    model = keras.Model(x, outputs)
+    model.compile("sgd", {"p": "mse"})
+    model.fit(X, {"p": X[:, :2]}, verbose=0)
+    return model, [X], model.evaluate(X, {"p": X[:, :2]}, verbose=0)
+
+
+@case("model.h5", "model.keras")
+def frozen_discriminator():
+    """It was compiled before it was frozen, as in every tutorial on GANs."""
+    parts = [layers.Dense(3), layers.BatchNormalization(), layers.Dense(1)]
+    model = keras.Sequential([layers.Input((4,)), *parts])
+    model.compile("adam", "mse")
+    model.fit(X, X[:, :1], verbose=0)
+    model.trainable = False
+    return model, [X]
+
+
+class MultiHeadAttention(layers.Layer):
+    def __init__(self, head_num=2, **options):
+        super().__init__(**options)
+        self.head_num = head_num
+
+    def get_config(self):
+        return {**super().get_config(), "head_num": self.head_num}
+
+
+@case("model.h5")
+def another_multi_head_attention():
+    x = keras.Input((4,))
+    return keras.Model(x, MultiHeadAttention(4)(layers.Dense(2)(x))), [X]
+
+
+class Smoothing(layers.Layer):
+    """A recurrence that no layer of Keras has, over any number of steps."""
+
+    def build(self, shape):
+        self.share = self.add_weight("share", (shape[-1],), initializer="ones")
+
+    @tf.function
+    def call(self, x):
+        state = tf.zeros_like(x[:, 0])
+        for step in tf.range(tf.shape(x)[1]):
+            state = tf.minimum(state * 0.5 + x[:, step] * self.share, 3.0)
+        return state
+
+
+class Smoothed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.smoothing, self.last = Smoothing(), layers.Dense(2)
+
+    def call(self, x):
+        return self.last(self.smoothing(x))
+
+
+@case("saved_model")
+def loop_over_any_length():
+    model, x = Smoothed(), np.repeat(X[:, None], 6, 1) * 4
+    tf.config.run_functions_eagerly(False)  # noqa: FBT003
+    model._set_save_spec(tf.TensorSpec((None, None, 4), tf.float32, "x"))
+    model(tf.constant(x))
+    return model, [x]
+
+
+@case("saved_model")
+def loop_in_a_functional():
+    tf.config.run_functions_eagerly(False)  # noqa: FBT003
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, layers.Dense(2)(Smoothing()(x)))
+    return model, [np.repeat(X[:, None], 6, 1) * 4]
+
+
+def any_rank():
+    """A function of a tensor of any rank."""
+    module = tf.Module()
+    module.w = tf.Variable(X)
+    module.f = tf.function(
+        lambda x: {"y": tf.nn.relu(tf.matmul(x, module.w))},
+        input_signature=[tf.TensorSpec(None, tf.float32, "x")],
+    )
+    tf.saved_model.save(module, "saved_model", signatures=module.f)
+    np.savez("data.npz", x0=X, y=module.f(X)["y"])
+
+
+def late():
+    """Its layers are numbered `layer-0`, `layer-1`, … only."""
+    rows = [layers.GaussianNoise(0.1), layers.GRU(3, return_sequences=True)]
+    model = keras.Sequential(
+        [*rows, layers.Dropout(0.2), layers.TimeDistributed(layers.Dense(1))]
+    )
+    x = X[:, :, None]
+    y = model(x)
+    numbered = {f"layer-{n}": layer for n, layer in enumerate(model.layers)}
+    tf.train.Checkpoint(**numbered).write("late")
+    np.savez("data.npz", x0=x, y=y)
+
+
+def autoencoder(suffix):
+    x = keras.Input((4,))
+    names = f"z_mean{suffix}", f"z_log_var{suffix}"
+    parts = [layers.Dense(4, name=name)(x) for name in names]
+    encoder = keras.Model(x, parts, name="encoder")
+    x = keras.Input((4,))
+    return keras.Model(x, encoder(x)[0] - 3 * encoder(x)[1])
+
+
+def rerun():
+    """The cell of a notebook was run again: the layers are called z_mean_6, …."""
+    model = autoencoder("_6")
+    model.save_weights("weights.h5")
+    np.savez("data.npz", x0=X, y=model(X))
+
+
+def numbered(frozen):
+    """Equal layers in a nested model; the first may be frozen."""
+    keras.backend.clear_session()
+    layers.Dense(1), layers.Dense(1)  # so that the next one is dense_2
+    x = keras.Input((4,))
+    first, second = layers.Dense(4, activation="tanh"), layers.Dense(4)
+    inner = keras.Model(x, second(first(x)), name="inner")
+    if frozen is not None:
+        inner.layers[frozen].trainable = False
+    x = keras.Input((4,))
+    model = keras.Model(x, inner(x))
+    model.save_weights(f"numbered_{frozen}.h5")
+    np.savez(f"numbered_{frozen}.npz", x0=X, y=model(X))
+
+
+def iterations():
+    """Keras 2.0 counted its steps in float32."""
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(1)])
+    model.compile(keras.optimizers.legacy.Adam(), "mse")
+    model.fit(X, X[:, :1], verbose=0)
+    model.save("model.h5")
+    with h5py.File("model.h5", "a") as file:
+        group = file["optimizer_weights"]
+        name = next(name for name in group.attrs["weight_names"] if "iter" in name)
+        value = np.float32(group[name][()])
+        del group[name]
+        group.create_dataset(name, data=value)
+
+
+def main(folder, *names):
+    root = pathlib.Path(folder).resolve()
+    for name, (function, forms) in CASES.items():
+        if name not in (names or CASES):
+            continue
+        keras.backend.clear_session()
+        tf.random.set_seed(len(name))
+        place = root / name
+        place.mkdir(parents=True, exist_ok=True)
+        os.chdir(root)
+        model, data, *losses = function()
+        flat = tf.nest.flatten(data)
+        x = data if isinstance(data, dict) else data if len(data) > 1 else data[0]
+        y = model(x)
+        stored = {f"x{number}": value for number, value in enumerate(flat)}
+        y = {"y": y[0] if isinstance(y, list) else y}
+        np.savez(place / "data.npz", **stored, **y, losses=np.ravel(losses))
+        for form in forms:
+            model.save(str(place / form))
+    for function in (late, rerun, iterations, any_rank):
+        if function.__name__ not in (names or function.__name__):
+            continue
+        place = root / function.__name__
+        place.mkdir(exist_ok=True)
+        os.chdir(place)
+        function()
+    for frozen in (None, 1, 2) if not names else ():
+        place = root / "numbered"
+        place.mkdir(exist_ok=True)
+        os.chdir(place)
+        numbered(frozen)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,237 @@
+"""What tf.keras opens and this package once refused, written by write_refused.py."""
+
+import warnings
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import LegacyModelError
+from keras_policies.cli.main import main
+
+ARCHIVE = legacy_files.FOLDER / "refused.tar.xz"
+layers = keras.layers
+once = pytest.mark.once("no backend matters")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return legacy_files.unpacked(tmp_path_factory.mktemp("refused"), [ARCHIVE])
+
+
+def data(case):
+    stored = np.load(case / "data.npz")
+    return [stored[key] for key in sorted(stored) if key.startswith("x")], stored["y"]
+
+
+def assert_predicts(model, case, inputs=None):
+    x, y = data(case)
+    found = model.predict_on_batch(inputs or (x if len(x) > 1 else x[0]))
+    found = keras.tree.flatten(found)[0]
+    np.testing.assert_allclose(found, y, rtol=1e-4, atol=1e-5)
+
+
+def opened(path, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return keras_policies.load_model(path, **options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("nested_list/model.h5", "nested_list/model.keras", "nested_list/saved_model"),
+        *("nested_list_and_another/model.h5", "split_into_one/saved_model"),
+        *("table_saved_twice/saved_model", "renorm/model.h5", "renorm/model.keras"),
+    ],
+)
+def test_a_model_that_was_refused_predicts(folder, name):
+    assert_predicts(opened(folder / name), (folder / name).parent)
+
+
+@once
+def test_a_nested_dict_of_inputs_is_read_by_its_keys(folder):
+    case = folder / "nested_dicts"
+    (c, a, b), _ = data(case)
+    model = opened(case / "model.h5")
+    # In the order of the model: docs/keras-faults.md.
+    assert_predicts(model, case, {"z": {"b": b, "a": a}, "c": c})
+
+
+def test_crossentropy_as_a_metric_is_that_of_the_loss(folder):
+    case = folder / "weighted_crossentropy"
+    model = opened(case / "model.keras")
+    found = model.evaluate(data(case)[0][0], np.arange(4) % 3, verbose=0)
+    np.testing.assert_allclose(found, np.load(case / "data.npz")["losses"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["model.h5", "model.keras"])
+def test_a_model_with_a_loss_of_one_output_trains_on_targets_of_that(folder, form):
+    case = folder / "loss_of_one_output"
+    model = opened(case / form)
+    x = data(case)[0][0]
+    (total, own) = np.load(case / "data.npz")["losses"]
+    found = model.evaluate(x, {"p": x[:, :2]}, verbose=0)
+    assert np.ravel(found)[0] == pytest.approx(total)
+    assert total == own
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the other gets no gradient
+        model.fit(x, {"p": x[:, :2]}, verbose=0)
+
+
+@once
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ("model.h5", "that of sequential/dense/kernel and 5 others, which are frozen"),
+        ("model.keras", "the model trained 6 weights, and now 0"),
+    ],
+)
+def test_state_of_frozen_weights_is_told(folder, form, told):
+    with pytest.warns(UserWarning, match=f"the optimizer's state: {told}"):
+        keras_policies.load_model(folder / "frozen_discriminator" / form)
+
+
+@once
+def test_iterations_may_be_a_float(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = keras_policies.load_model(folder / "iterations" / "model.h5")
+    assert int(model.optimizer.iterations) == 1
+    assert any(np.any(value.numpy()) for value in model.optimizer.variables[2:])
+
+
+@once
+def test_a_class_with_the_arguments_of_another_is_not_keras_s(folder):
+    told = "Keras also has a layer MultiHeadAttention: .*={'MultiHeadAttention': "
+    with pytest.raises(LegacyModelError, match=told):
+        opened(folder / "another_multi_head_attention" / "model.h5")
+
+
+@once
+def test_layers_of_a_checkpoint_may_have_numbers_alone(folder):
+    model = keras.Sequential(
+        [
+            layers.GaussianNoise(0.1),
+            layers.GRU(3, return_sequences=True),
+            layers.Dropout(0.2),
+            layers.TimeDistributed(layers.Dense(1)),
+        ]
+    )
+    x = data(folder / "late")[0][0]
+    model(x)
+    keras_policies.load_weights(model, folder / "late" / "late")
+    assert_predicts(model, folder / "late")
+
+
+def autoencoder():
+    x = keras.Input((4,))
+    parts = [layers.Dense(4, name=name)(x) for name in ("z_mean", "z_log_var")]
+    encoder = keras.Model(x, parts, name="encoder")
+    x = keras.Input((4,))
+    return keras.Model(x, encoder(x)[0] - 3 * encoder(x)[1])
+
+
+@once
+@pytest.mark.parametrize("by_name", [False, True], ids=["by-order", "by-name"])
+def test_a_name_with_a_number_behind_it_is_that_name(folder, by_name):
+    model = autoencoder()
+    file = folder / "rerun" / "weights.h5"
+    keras_policies.load_weights(model, file, by_name=by_name)
+    assert_predicts(model, folder / "rerun")
+
+
+def nested(first="tanh"):
+    x = keras.Input((4,))
+    parts = layers.Dense(4, activation=first), layers.Dense(4)
+    inner = keras.Model(x, parts[1](parts[0](x)), name="inner")
+    x = keras.Input((4,))
+    return keras.Model(x, inner(x))
+
+
+@once
+@pytest.mark.parametrize("frozen", [None, 1, 2], ids=["none", "first", "second"])
+def test_automatic_numbers_tell_which_layer_was_frozen(folder, frozen):
+    model = nested()
+    file = folder / "numbered" / f"numbered_{frozen}.h5"
+    keras_policies.load_weights(model, file)
+    stored = np.load(file.with_suffix(".npz"))
+    np.testing.assert_allclose(model.predict_on_batch(stored["x0"]), stored["y"], 1e-5)
+
+
+@once
+def test_frozen_says_which_order_the_weights_have(folder):
+    stored = np.load(folder / "numbered" / "numbered_1.npz")
+    x = keras.Input((4,))
+    parts = [layers.Dense(4, "tanh", name="one"), layers.Dense(4, name="two")]
+    inner = keras.Model(x, parts[1](parts[0](x)), name="inner")
+    x = keras.Input((4,))
+    model = keras.Model(x, inner(x))
+    file = folder / "numbered" / "numbered_1.h5"
+    with pytest.raises(LegacyModelError, match=r"load_weights\(\.\.\., frozen="):
+        keras_policies.load_weights(model, file)
+    keras_policies.load_weights(model, file, frozen=["one"])
+    np.testing.assert_allclose(model.predict_on_batch(stored["x0"]), stored["y"], 1e-5)
+    keras_policies.load_weights(model, file, frozen=[])
+    assert not np.allclose(model.predict_on_batch(stored["x0"]), stored["y"])
+    with pytest.raises(ValueError, match="frozen must be names of layers"):
+        keras_policies.load_weights(model, file, frozen=["three"])
+
+
+SHAPES = {"x": (None, 6, 4)}
+
+
+@pytest.mark.parametrize("name", ["loop_over_any_length", "loop_in_a_functional"])
+def test_a_loop_over_any_length_has_rounds_for_a_given_length(folder, name):
+    case = folder / name
+    told = r"pass input_shapes=\{\"x\": \(None, 60, 3\)\} with its length"
+    with pytest.raises(LegacyModelError, match=told):
+        opened(case / "saved_model")
+    model = opened(case / "saved_model", input_shapes=SHAPES)
+    assert_predicts(model, case)
+    assert model.input_shape == (None, 6, 4)
+
+
+def test_an_input_of_any_rank_has_the_given_shape(folder):
+    case = folder / "any_rank"
+    with pytest.raises(LegacyModelError, match="of any rank, .* Pass its shape"):
+        opened(case / "saved_model")
+    model = opened(case / "saved_model", input_shapes={"x": (None, 4)})
+    assert_predicts(model, case)
+
+
+@once
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        (
+            {"x": (None, 6, 5)},
+            r"\(None, 6, 5\), and the file has \(None, None, 4",
+        ),
+        ({"x": (None, 4)}, "only sizes that are None there can be given"),
+        ({"x": (None, 6, 4), "z": (2,)}, r"has \['z'\]; the model's inputs are"),
+    ],
+    ids=["size", "rank", "name"],
+)
+def test_shapes_that_contradict_a_file_are_refused(folder, shapes, told):
+    with pytest.raises(LegacyModelError, match=told):
+        opened(folder / "loop_in_a_functional" / "saved_model", input_shapes=shapes)
+
+
+@once
+def test_shapes_must_be_shapes(folder):
+    with pytest.raises(TypeError, match="input_shapes must be a dict of names"):
+        opened(folder / "any_rank" / "saved_model", input_shapes={"x": 4})
+
+
+@once
+def test_the_command_takes_shapes(folder, tmp_path, capsys):
+    source = str(folder / "any_rank" / "saved_model")
+    target = str(tmp_path / "new.keras")
+    command = ["convert", source, target, "--no-plain", "-q"]
+    assert main([*command, "--input-shape", "x=None,4"]) == 0
+    with pytest.raises(SystemExit):
+        main([*command, "--overwrite", "--input-shape", "x=a"])
+    assert "expected NAME=SIZES" in capsys.readouterr().err
