@@ -76,16 +76,15 @@ def pair(
     """
     # A model written in code may have the names as they are in the file.
     names = {layer.name for layer in model.layers} | {""}
-    stored = {
-        name if name in names else configs.layer_name(name): weights
-        for name, weights in by_layer.items()
-    }
+    renamed = {n: n if n in names else configs.layer_name(n) for n in by_layer}
+    stored = {renamed[name]: weights for name, weights in by_layer.items()}
     inner = configs.inner_layers(config or {})
     written = configs.by_name(inner)
     wanted, left, problems = _matched(
         model, stored, built, is_in_code=config is None, some=some
     )
-    owner = _owner if config is None and set(stored) == {""} else None
+    is_whole = config is None and set(stored) == {""}
+    owner = (lambda weight: weight.path.rpartition("/")[0]) if is_whole else None
     pairs, suspects = Pairs(), set[str]()
     for layer, variables, weights in wanted:
         is_stock = (
@@ -96,9 +95,8 @@ def pair(
         other = _shape if is_stock else owner
         usable = cudnn.as_keras([item for item in weights if not is_unknown(item)])
         try:
-            found, rest = _fit(
-                layer, variables, usable, written.get(layer.name), other, frozen
-            )
+            own = written.get(layer.name)
+            found, rest = _fit(layer, variables, usable, own, other, frozen)
         except _MisfitError as error:
             found, rest = error.pairs, ()
             problems += error.problems or [_difference(layer, variables, usable)]
@@ -354,10 +352,6 @@ def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:
 
 def _shape(item: Any) -> tuple[int, ...]:
     return tuple(item.shape)
-
-
-def _owner(weight: LegacyWeight) -> str:
-    return weight.path.rpartition("/")[0]
 
 
 def _plain(path: str) -> str:
