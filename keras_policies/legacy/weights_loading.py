@@ -12,6 +12,7 @@ from keras_policies.legacy.assembly import (
     archive_paths,
     checkpoint_objects,
     compiling,
+    own_classes,
     targets,
     weights,
 )
@@ -37,17 +38,33 @@ def _named(model: keras.Model, names: Collection[str]) -> set[int]:
     return {*map(id, outer), *map(id, inner)}
 
 
+def _has_known_order(model: keras.Model) -> bool:
+    """Return whether a model surely has its trained weights in the order of tf.keras.
+
+    Layers in code may be tracked in another order by Keras 3; shapes that are all
+    different then show it.
+    """
+    shapes = [tuple(variable.shape) for variable in model.trainable_variables]
+    layers = keras_internals.sublayers(model)
+    return all(map(own_classes.is_stock, layers)) or len({*shapes}) == len(shapes)
+
+
 def _numbered_state(
     model: keras.Model, stored: Sequence[LegacyWeight]
-) -> LegacyOptimizerState:
-    """Return the optimizer's state in a file that only numbers its variables."""
+) -> tuple[LegacyOptimizerState, list[str]]:
+    """Return the optimizer's state in a file that only numbers it, and what is left."""
     optimizer = getattr(model, "optimizer", None)
-    if optimizer is None:
-        return LegacyOptimizerState()
+    if optimizer is None or not stored:
+        return LegacyOptimizerState(), []
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    settings = inner.get_config()
-    written = {"class_name": type(inner).__name__, "config": settings}
-    return keras_archive.state_of(stored, written)
+    name, settings = type(inner).__name__, inner.get_config()
+    state = keras_archive.state_of(stored, {"class_name": name, "config": settings})
+    problem = f"its {len(stored)} variables are not those of {name}"
+    if state.iterations is not None:
+        if _has_known_order(model):
+            return state, []
+        problem = "the file numbers it, and Keras 3 may number layers in code otherwise"
+    return LegacyOptimizerState(), [f"the state of the optimizer: {problem}"]
 
 
 def load_weights(
@@ -133,7 +150,8 @@ def load_weights(
             pairs, not_loaded = archive_paths.fitting(
                 model, only[""], fit, skips=skip_mismatch
             )
-            state = _numbered_state(model, stored)
+            state, told = _numbered_state(model, stored)
+            not_loaded = [*not_loaded, *told]
         # Read all values and verify checksums before anything is changed.
         arrays = [targets.value_for(*pair) for pair in pairs]
         restores = state.iterations is not None and getattr(model, "optimizer", None)

@@ -14,6 +14,13 @@ NAMES = ["First", "blocks", "_inner", "last", "main", "norms", "other", "zip"]
 X = np.random.RandomState(0).rand(3, 4, 4).astype("float32")
 
 
+def _array(variable):
+    """Return a variable of tf.keras or Keras 3 as an array."""
+    value = getattr(variable, "value", variable)  # of tf.keras, a method
+    value = value() if callable(value) else value
+    return np.asarray(value.detach() if hasattr(value, "detach") else value)
+
+
 class Built:
     """A model, and the layers that were made for it, in order."""
 
@@ -34,7 +41,7 @@ class Built:
     def train(self):
         """Compile the model, and train it for one step."""
         self.model.compile("adam", "mse", run_eagerly=True)
-        y = np.zeros_like(self.model(X))
+        y = np.zeros(self.model(X).shape, "float32")
         self.model.train_on_batch(X, y)
 
     def momenta(self):
@@ -45,7 +52,7 @@ class Built:
         paths = {id(variable): path for path, variable in self.variables()}
         pairs = zip(trained, slots)  # noqa: B905 (tf.keras)
         return {
-            paths[id(variable)]: np.asarray(slot)
+            paths[id(variable)]: _array(slot)
             for variable, slot in pairs
             if id(variable) in paths
         }

@@ -56,7 +56,7 @@ def test_a_nested_dict_of_inputs_is_read_by_its_keys(folder):
     case = folder / "nested_dicts"
     (c, a, b), _ = data(case)
     model = opened(case / "model.h5")
-    # In the order of the model: docs/keras-faults.md.
+    # In the order of the model: see `Functional` in docs/keras-faults.md.
     assert_predicts(model, case, {"z": {"b": b, "a": a}, "c": c})
 
 
