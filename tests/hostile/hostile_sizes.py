@@ -1116,6 +1116,7 @@ def long_version():
 
 MODEL, LOAD, WEIGHTS = ("inspect", "load"), ("load",), ("weights",)
 WORK = "asks for more work than the size of the file explains"
+RECURSION = "RecursionError: maximum recursion depth"
 TOGETHER = "its weights together claims 1000000000 bytes"
 SHARE = "bytes, and [0-9]+ are there: expected at most 4 times"
 UNFIT = "the weights do not fit the model"
@@ -1204,7 +1205,7 @@ COSTS = {
             (MODEL, bomb_of_zeros, f"claims 300000000 {SHARE}"),
             (MODEL, bomb_of_spaces, "expected the config of a layer"),
             (MODEL, many_vocabularies, f"assets/ claims 300000000 {SHARE}"),
-            (MODEL, many_paths_of_vocabularies, NAMESAKES),
+            (MODEL, many_paths_of_vocabularies, "more than 60000 runs of layers"),
             (MODEL, many_members, None),
             (MODEL, members_with_odd_names, None),
             (MODEL, members_of_one_name, "expected the config of a layer"),
