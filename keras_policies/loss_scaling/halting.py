@@ -6,29 +6,25 @@ from keras_policies._common.warnings import warn
 
 BEFORE = "steps_before_fit"  # attribute of an optimizer: steps applied, and skipped
 IS_SAID = "halting_is_said"  # attribute: a LossScaleLogger has warned
-AT_MINIMUM = (
-    "Lower the loss or its weights, or allow smaller scales with "
-    "DynamicLossScale(minimum=...). If that does not help, look for a NaN in the data."
-)
-ABOVE = "Train longer: the scale falls with each skipped step."
 
 
 def warn_if_halted(optimizer: Any) -> None:
-    """Warn if `fit`, which ends, applied no step, or halted at the lowest scale."""
+    """Warn if `fit`, which ends, skipped its last step at the lowest loss scale."""
     now = int(optimizer.applied_steps), int(optimizer.skipped_steps)
     before = vars(optimizer).get(BEFORE, (0, 0))
     vars(optimizer)[BEFORE] = now
     applied, skipped = now[0] - before[0], now[1] - before[1]
     scale, minimum = float(optimizer.loss_scale), optimizer.rule.minimum
     is_lowest = minimum is not None and scale <= minimum
-    has_halted = is_lowest and optimizer.built and not int(optimizer.step_counter)
     is_said = vars(optimizer).pop(IS_SAID, False)
-    if skipped and (has_halted or not applied) and not is_said:
+    is_last_skipped = optimizer.built and not int(optimizer.step_counter)
+    if skipped and is_lowest and is_last_skipped and not is_said:
         warn(
-            f"fit ended with a skipped step, at a loss scale of {scale:g}"
-            f"{', its minimum' if is_lowest else ''}. It applied {applied} steps and "
-            f"skipped {skipped}, because a gradient was NaN or infinite. "
-            f"{AT_MINIMUM if is_lowest else ABOVE}"
+            f"fit ended with a skipped step, at the loss scale {scale:g}, its minimum. "
+            f"It applied {applied} steps and skipped {skipped}, because a gradient was "
+            "NaN or infinite. Lower the loss or its weights, or allow smaller scales "
+            "with DynamicLossScale(minimum=...). If that does not help, look for a NaN "
+            "in the data."
         )
 
 

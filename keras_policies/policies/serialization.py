@@ -138,7 +138,7 @@ def _model_from_config(
         class_name = "Sequential" if issubclass(cls, keras.Sequential) else "Model"
         model = keras_internals.second_try(
             lambda: make(copy.deepcopy(config)),
-            lambda: make(_converted(class_name, config)),
+            lambda: _from_tf_keras(class_name, config),
         )
     else:
         model = make(config)
@@ -165,18 +165,26 @@ def _take_global_loss_scale(model: keras.Model) -> None:
 
 
 @keras_internals.needs(keras_internals.READING)
-def _converted(class_name: str, config: Config) -> Config:
-    from keras_policies.legacy.base.errors import located
-    from keras_policies.legacy.plan import layers
-    from keras_policies.legacy.plan.report import Options
+def _from_tf_keras(class_name: str, config: Config) -> keras.Model:
+    """Return a model with new weights for a config of tf.keras."""
+    from keras_policies.legacy.assembly import build
+    from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
+    from keras_policies.legacy.plan import plan
 
-    written = {"class_name": class_name, "config": config}
-    source = f"the config of a {class_name}"
-    with located(source):
-        converted, report = layers.keras_model(written, Options())
-        report.raise_if_missing(source)
-    keras_config: Config = converted["config"]
-    return keras_config
+    legacy = LegacyModel(
+        path=f"the config of a {class_name}",
+        format="config",
+        written_by="Keras unknown",
+        config=copy.deepcopy({"class_name": class_name, "config": config}),
+        records_policies=True,
+        weights={},
+        has_weights=False,
+        training_config=None,
+        optimizer=LegacyOptimizerState(),
+    )
+    planned = plan.make(legacy)
+    planned.raise_if_missing()
+    return build.build(planned, compile=False).model
 
 
 def _load_from_hdf5(

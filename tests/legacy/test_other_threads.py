@@ -19,7 +19,6 @@ REPLACED = [
     "keras.src.backend.common.variables.Variable.__init__",
     "keras.src.layers.layer.Layer.__init__",
     "keras.src.layers.rnn.rnn.RNN.get_initial_state",
-    "keras.src.models.functional.deserialize_node",
 ]
 
 

@@ -27,9 +27,10 @@ def of(folder):
 
 
 def opened(path, **options):
-    """Open a model; any warning is an error."""
+    """Open a model; any warning is an error, except the true one about batches."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", ".*so that batch normalization takes the st")
         return keras_policies.load_model(path, compile=False, **options)
 
 

@@ -317,4 +317,5 @@ def test_the_workflow_runs_the_second_command_of_readme_on_each_system():
 def test_commands_are_quoted_as_cmd_exe_understands(page):
     blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf8"), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for line in lines if "xargs" not in line]  # which Windows lacks
     assert not [line for line in lines if line.count("'") > line.count('"')]

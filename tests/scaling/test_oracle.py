@@ -299,6 +299,7 @@ def _row(arrays):
     return np.concatenate([np.ravel(array) for array in arrays])
 
 
+@pytest.mark.filterwarnings("ignore:fit ended with a skipped step")
 @pytest.mark.parametrize(("steps_per_execution", "jit_compile"), FITS)
 def test_fit_ends_where_the_oracle_does(steps_per_execution, jit_compile):
     compile_options = {
