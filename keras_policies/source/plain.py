@@ -144,7 +144,15 @@ class Answers:
 
     def call(self, arrays: Any) -> Any:
         """Return the outputs."""
-        return self._tools.outputs(self._model, arrays)
+        # Layers of Keras 3.8 take any entry of that name for TensorFlow itself.
+        is_kept_out = sys.modules.get("tensorflow", self) is None
+        if is_kept_out:
+            del sys.modules["tensorflow"]
+        try:
+            return self._tools.outputs(self._model, arrays)
+        finally:
+            if is_kept_out:
+                sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type]
 
 
 def _built(file: str) -> Any:
