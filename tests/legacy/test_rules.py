@@ -310,7 +310,7 @@ def test_a_weight_that_only_lends_its_shape_is_left_out():
 
 
 def test_an_input_of_any_rank_is_refused_with_what_to_do():
-    with pytest.raises(LegacyModelError, match="any rank, .*\\. Save the model again"):
+    with pytest.raises(LegacyModelError, match=r"any rank, .*\. Pass its shape, such as input_shapes="):
         plan.make(legacy(Rule(None, {}, [node("end", "Tanh", "x")], [])))
 
 

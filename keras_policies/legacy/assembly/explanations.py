@@ -15,7 +15,7 @@ from keras_policies.legacy.guards import limits
 REFUSED = (
     re.compile(r"\b(\w+)\.__init__\(\) got an unexpected keyword argument"),
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
-    re.compile(r"(\w+)\.__init__\(\) missing \d+ required"),
+    re.compile(r"\b(\w+)\.__init__\(\) missing \d+ required"),
 )
 # The classes that configs name.
 PARTS = keras.Layer, keras.Initializer, keras.Regularizer, keras.constraints.Constraint
