@@ -137,7 +137,7 @@ def test_a_loop_of_another_cell_is_refused_with_what_to_do(name, folder):
     told = (
         r"While \(layers '\w+_while'\)\nThe file does not say how many rounds a While "
         "has, and it is not the loop of an LSTM, GRU or SimpleRNN of Keras. If it goes "
-        "over an input of any length, save the model again with a known length"
+        "over an input of any length, pass input_shapes=.* with its length"
     )
     with pytest.raises(LegacyModelError, match=told):
         load_model(folder / name / "model")
