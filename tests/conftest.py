@@ -1,13 +1,17 @@
 import collections
 import contextlib
 import gc
+import importlib.util
 import os
 import pathlib
 import sys
 import tempfile
 import zlib
 
-os.environ.setdefault("KERAS_BACKEND", "jax")
+# The extra `test` has torch, which compiles nothing; the lowest Keras is tried on jax.
+os.environ.setdefault(
+    "KERAS_BACKEND", "torch" if importlib.util.find_spec("torch") else "jax"
+)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
 

@@ -19,10 +19,11 @@ TEXTS = (
     *(
         "tests/README.md",
         "tests/data/README.md",
+        "tools/README.md",
         "benchmarks/README.md",
         "benchmarks/results.md",
     ),
-    *("benchmarks/*.png", "docs/*.png"),
+    *("benchmarks/*.png", "docs/*.png", "docs/*.svg"),
 )
 
 

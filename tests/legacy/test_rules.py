@@ -310,7 +310,8 @@ def test_a_weight_that_only_lends_its_shape_is_left_out():
 
 
 def test_an_input_of_any_rank_is_refused_with_what_to_do():
-    with pytest.raises(LegacyModelError, match=r"any rank, .*\. Pass its shape, such as input_shapes="):
+    match = r"any rank, .*\. Pass its shape, such as input_shapes="
+    with pytest.raises(LegacyModelError, match=match):
         plan.make(legacy(Rule(None, {}, [node("end", "Tanh", "x")], [])))
 
 

@@ -24,7 +24,7 @@ from keras_policies.legacy.guards import limits
 ROOT = pathlib.Path(__file__).parents[2]
 # The pages whose examples run.
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-PLACES = "*.md", "docs/**/*.md", "tests/**/*.md", "benchmarks/*.md"
+PLACES = "*.md", "docs/**/*.md", "tests/**/*.md", "benchmarks/*.md", "tools/*.md"
 TEXTS = [text for place in PLACES for text in sorted(ROOT.glob(place))]
 FOLDERS = "keras_policies", "tests", "tools", "benchmarks"
 SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
