@@ -154,6 +154,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
         monkeypatch.setattr(os, "mkdir", closed)
-    with pytest.raises(LegacyModelError, match="cannot be written: .*denied"):
+    with pytest.raises(LegacyModelError, match="is not writable: .*denied"):
         convert_model(SOURCE / "model.h5", folder / "new.keras")
     assert list(folder.iterdir()) == []
