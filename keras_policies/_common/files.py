@@ -172,6 +172,24 @@ def try_folder(folder: pathlib.Path) -> None:
     os.rmdir(_new_folder(unlimited(folder)))
 
 
+def nearest(folder: pathlib.Path) -> pathlib.Path:
+    """Return a folder, or the one above that exists; raise OSError as `exists` does."""
+    while not exists(folder) and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def ignores_case(folder: pathlib.Path) -> bool:
+    """Return whether names that differ only in case are one file in a folder."""
+    with contextlib.suppress(OSError):  # nothing can be written there
+        new = _new_folder(nearest(unlimited(folder)))
+        try:
+            return exists(new.with_name(new.name.upper()))
+        finally:
+            os.rmdir(new)
+    return False
+
+
 def unlimited(path: pathlib.Path) -> pathlib.Path:
     r"""Return a path; on Windows, a long one gets `\\?\`, which lifts the limit."""
     absolute = os.path.abspath(path)

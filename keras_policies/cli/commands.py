@@ -98,8 +98,9 @@ def convert(arguments: argparse.Namespace) -> int:
     sources = folders.models(arguments.paths, arguments.recursive)
     base = arguments.base or folders.common_folder(arguments.paths)
     output = pathlib.Path(arguments.output_dir)
-    pairs = zip(sources, folders.destinations(base, sources, output), strict=True)
-    todo = [_conversion(arguments, *pair, options) for pair in pairs]
+    new = folders.destinations(base, sources, output)
+    each = zip(sources, new, folders.sharing(sources, new), strict=True)
+    todo = [_conversion(arguments, options, *values) for values in each]
     columns = ("destination",) if arguments.dry_run else ()
     return _run(arguments, todo, "Converting", columns)
 
@@ -108,7 +109,7 @@ def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     """Convert one model; print its description and the parts left out."""
     source, destination = arguments.paths
     options["verify"] = arguments.verify
-    task = _conversion(arguments, source, pathlib.Path(destination), options)
+    task = _conversion(arguments, options, source, pathlib.Path(destination))
     is_silent = arguments.json or arguments.quiet
     if is_silent or arguments.dry_run or task.check():
         return _run(arguments, [task], "Converting", ("destination",), is_one=True)
@@ -288,15 +289,16 @@ def _loading_options(arguments: argparse.Namespace, *others: str) -> dict[str, A
 
 def _conversion(
     arguments: argparse.Namespace,
+    options: dict[str, Any],
     source: str,
     target: pathlib.Path,
-    options: dict[str, Any],
+    other: str = "",
 ) -> "Conversion":
     from keras_policies.cli import tasks
 
     objects = functools.partial(_custom_objects, arguments.custom_objects)
     many, skips = arguments.output_dir is not None, arguments.skip_existing
-    values = source, target, options, objects, many, skips
+    values = source, target, options, objects, many, skips, other
     if arguments.dry_run:
         names = frozenset(_parsed(text)[0] for text in arguments.custom_objects)
         return tasks.Rehearsal(*values, names)

@@ -7,6 +7,7 @@ import pathlib
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
+from keras_policies._common import files
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.readers import archives
 from keras_policies.legacy.readers.fetching import HUB
@@ -46,7 +47,12 @@ def _identity(path: str) -> object:
     except OSError:  # it does not exist, or is on the Hub
         return path
     numbers = ((place.st_dev, place.st_ino) for place in places)
-    return unicodedata.normalize("NFC", name).casefold(), *numbers
+    return _folded(name), *numbers
+
+
+def _folded(name: str) -> str:
+    """Return what is equal for two names that some file systems take for one."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _in(path: str, recursive: bool) -> list[str]:
@@ -130,6 +136,20 @@ def _below(base: str, source: str) -> str:
         os.path.exists(twin) and _identity(twin) != own for twin in twins
     )
     return relative if has_twin else relative[: len(relative) - len(ending)]
+
+
+def sharing(sources: Sequence[str], new: Sequence[pathlib.Path]) -> list[str]:
+    """Return for each new file the earlier source whose new file is the same, or "".
+
+    Where the folder ignores case, `a.keras` is `A.keras`.
+    """
+    first: dict[str, tuple[str, pathlib.Path]] = {}
+    found = []
+    for source, path in zip(sources, new, strict=True):
+        other, its = first.setdefault(_folded(str(path)), (source, path))
+        is_one = other != source and (its == path or files.ignores_case(path.parent))
+        found.append(other if is_one else "")
+    return found
 
 
 def common_folder(paths: Sequence[str]) -> str:

@@ -162,6 +162,7 @@ class Conversion(Task):
     custom_objects: Callable[[], CustomObjects]
     makes_folder: bool = False  # whether to create the destination's folder
     skips_existing: bool = False
+    other: str = ""  # the path of a model that has the same destination
     builds = True
     KEYS = (
         *("destination", "left_out", "largest_difference", "allowed_difference"),
@@ -170,7 +171,7 @@ class Conversion(Task):
     )
 
     def check(self) -> Outcome | None:
-        if self.skips_existing and self.destination.exists():
+        if self.skips_existing and not self.other and self.destination.exists():
             return Outcome(self.path, SKIPPED, self._empty())
         outcome = self._outcome(self._check)
         return None if outcome.status == PLANNED else outcome
@@ -182,6 +183,10 @@ class Conversion(Task):
         readers.check(self.path)
         if recording := self.options.get("verify"):
             _check_recording(self.path, recording)
+        if self.other:
+            reason = f"its new file is the same as that of {self.other!r}."
+            hint = "Rename one of the models, or convert it to another folder."
+            raise LegacyModelError(reason, hint, path=self.destination, code="KP108")
         overwrite = self.options["overwrite"]
         if self.makes_folder and not overwrite and os.path.isfile(self.destination):
             hint = "--skip-existing converts the others; --overwrite replaces it."

@@ -37,9 +37,7 @@ def check(
         try:
             _check(destination, overwrite)
             folder = destination.parent
-            while makes_folder and not files.exists(folder) and folder != folder.parent:
-                folder = folder.parent
-            _check_folder(folder)
+            _check_folder(files.nearest(folder) if makes_folder else folder)
         except OSError as error:  # such as a folder without permission
             raise LegacyModelError(f"cannot be written: {error}.") from error
 

@@ -24,7 +24,7 @@ import hostile_worker
 LOOPS, LOOPS_PER_BYTE = 200, 1e-4  # some 5 s, and 2.5 s for each megabyte
 BYTES, BYTES_PER_BYTE = 300e6, 10  # of memory
 # When a process is ended; the test then fails.
-MAX_SECONDS = 40  # of processor time
+MAX_LOOPS = 8 * LOOPS
 MAX_WAIT, ADDRESS_SPACE = 900, 24 * 1024**3
 # Action -> the small model that is opened first.
 SMALL = {
@@ -124,7 +124,8 @@ def _forked(action, path):
     answers, answer = os.pipe()
     child = os.fork()
     if child == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
+        seconds = int(MAX_LOOPS * hostile_worker.loop()) + 1  # of processor time
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
         os.write(answer, json.dumps(cost(action, path)).encode())
         os._exit(0)

@@ -22,6 +22,7 @@ import refusing_files
 import keras_policies
 from keras_policies import LegacyModelError, convert_model, load_model
 from keras_policies._common import files
+from keras_policies.cli import folders
 from keras_policies.cli.main import main
 from keras_policies.legacy import atomic_file, keras_files
 from keras_policies.legacy.guards import packed
@@ -325,9 +326,70 @@ def test_constants_are_complete_or_not_written(tmp_path, monkeypatch):
     assert [value.shape for value in np.load(new).values()] == [(100,)]
 
 
+@pytest.mark.parametrize(("name", "number"), [*REFUSALS[:2], REFUSALS[3]])
+def test_commands_write_where_a_function_is_refused(
+    tmp_path, monkeypatch, name, number
+):
+    (tmp_path / "zoo").mkdir()
+    shutil.copy(SMALL / "model.h5", tmp_path / "zoo")
+    monkeypatch.chdir(tmp_path)
+    calls = refuse(monkeypatch, name, number)
+    for command, code in (
+        ("convert zoo/model.h5 new.keras --no-plain --quiet", 0),
+        ("convert zoo/model.h5 new.keras --no-plain --quiet", 1),
+        ("convert zoo/model.h5 new.keras --no-plain --quiet --overwrite", 0),
+        ("convert zoo --recursive --output-dir many --no-plain --quiet --jobs 1", 0),
+        ("code zoo/model.h5 -o model.py --weights model.weights.h5", 0),
+    ):
+        assert main(command.split()) == code
+    assert len(calls) == (4 if name == "link" else 5)
+    assert names_in(tmp_path / "many") == ["model.keras"]
+    written = ["model.py", "model.weights.h5", "new.keras"]
+    assert names_in(tmp_path) == ["many", *written, "zoo"]
+
+
+# One process runs all, and ends: nothing is left that works in the folder.
+PROGRAM = """
+import sys
+from keras_policies.cli.main import main
+print("codes", *[main(line.split()) for line in sys.stdin])
+"""
+COMMANDS = """convert ../zoo/c.h5 new.keras
+convert ../zoo/c.h5 new.keras
+convert ../zoo/c.h5 new.keras --overwrite
+convert ../zoo/c.h5 new:er.keras
+convert ../zoo --recursive --output-dir many --jobs 2
+convert ../zoo --recursive --output-dir many --jobs 2 --overwrite
+convert ../zoo --recursive --output-dir many --jobs 2 --skip-existing
+code ../zoo/c.h5 -o model.py --weights model.weights.h5"""
+
+
+def exit_codes(folder, customized=""):
+    """Return the exit codes of the commands in a folder.
+
+    `customized` is run first in each process.
+    """
+    zoo = folder.with_name("zoo")
+    zoo.mkdir()
+    for name in "A.h5", "a.h5", "c.h5":
+        shutil.copy(SMALL / "model.h5", zoo / name)
+    folder.with_name("sitecustomize.py").write_text(customized)
+    paths = [str(folder.parent), str(pathlib.Path(keras_policies.__file__).parents[1])]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        input=COMMANDS,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.rpartition("codes ")[2].split()
+
+
 @pytest.fixture
-def mounted(request, tmp_path, monkeypatch):
-    """Change to a folder that refuses something."""
+def mounted(request, tmp_path):
+    """A folder that refuses something."""
     if not refusing_files.is_possible():
         pytest.skip("needs /dev/fuse, fusermount and the package fusepy")
     root, mount = tmp_path / "root", tmp_path / "mount"
@@ -338,35 +400,75 @@ def mounted(request, tmp_path, monkeypatch):
     while not os.path.ismount(mount):
         assert process.poll() is None, "it could not be mounted"
         time.sleep(0.1)
-    monkeypatch.chdir(mount)
     yield mount
-    monkeypatch.chdir(tmp_path)
     subprocess.run(["fusermount", "-u", mount], check=True)
     process.wait()
 
 
-@pytest.mark.slow("it mounts a file system, and starts processes")
+WRITTEN = ["many", "model.py", "model.weights.h5", "new.keras"]
+
+
+@pytest.mark.posix("Windows takes a.h5 for A.h5, and a colon for no name")
+@pytest.mark.skipif(sys.platform == "darwin", reason="it takes a.h5 for A.h5")
+@pytest.mark.slow("it starts processes", one_of=3)
 @pytest.mark.parametrize(
-    "mounted",
-    ["link=ENOSYS", "link=EPERM", "fsync=EINVAL", "colon", "nocase", "chmod=EPERM"],
-    indirect=True,
+    ("name", "number"), [("link", "ENOSYS"), ("link", "EPERM"), ("fsync", "EINVAL")]
 )
-def test_commands_write_to_a_file_system_that_refuses(mounted, capsys):
-    shutil.copytree(SMALL, "zoo")
-    shutil.rmtree("zoo/checkpoint")
-    os.remove("zoo/weights.h5")
-    assert main(["convert", "zoo/model.h5", "new.keras"]) == 0
-    assert main(["convert", "zoo/model.h5", "new.keras"]) == 1
-    assert main(["convert", "zoo/model.h5", "new.keras", "--overwrite"]) == 0
-    many = ["convert", "zoo", "--recursive", "--output-dir", "many", "--jobs", "2"]
-    assert main(many) == 0
-    assert names_in(pathlib.Path("many")) == [
-        "model.h5.keras",
-        "model.keras.keras",
-        "saved_model.keras",
-    ]
-    arguments = ["-o", "model.py", "--weights", "model.weights.h5"]
-    assert main(["code", "zoo/model.h5", *arguments]) == 0
-    written = ["model.py", "model.weights.h5", "new.keras"]
-    assert names_in(mounted) == ["many", *written, "zoo"]
-    capsys.readouterr()
+def test_processes_write_where_a_function_is_refused(tmp_path, name, number):
+    lines = "import errno, os", "def refused(*args, **kwargs):"
+    lines += f"    raise OSError(errno.{number}, 'refused')", f"os.{name} = refused"
+    (tmp_path / "new").mkdir()
+    assert exit_codes(tmp_path / "new", "\n".join(lines)) == [*"01000000"]
+    assert names_in(tmp_path / "new") == [*WRITTEN, "new:er.keras"]
+    assert names_in(tmp_path / "new/many") == ["A.keras", "a.keras", "c.keras"]
+
+
+@pytest.mark.slow("it mounts a file system, and starts processes", one_of=2)
+@pytest.mark.parametrize(
+    ("mounted", "expected"),
+    [
+        *[(name, "01000000") for name in ("link=ENOSYS", "link=EPERM", "chmod=EPERM")],
+        ("fsync=EINVAL", "01000000"),
+        ("colon", "01010000"),
+        ("nocase", "01001110"),
+    ],
+    indirect=["mounted"],
+)
+def test_commands_write_to_a_file_system_that_refuses(mounted, expected):
+    assert exit_codes(mounted) == [*expected]
+    colon, case = expected[3] == "0", expected[4] == "0"
+    assert names_in(mounted) == [*WRITTEN, *["new:er.keras"] * colon]
+    names = ["A.keras", *["a.keras"] * case, "c.keras"]
+    assert names_in(mounted / "many") == names
+
+
+@pytest.mark.parametrize("ignores_case", [False, True])
+def test_no_two_models_have_one_new_file(tmp_path, monkeypatch, ignores_case):
+    upper = tmp_path.with_name(tmp_path.name.upper())
+    assert files.ignores_case(tmp_path / "new") == upper.exists()
+    monkeypatch.setattr(files, "ignores_case", lambda folder: ignores_case)
+    sources = "zoo/A.h5", "zoo/a.h5", "user/b", "hf://user/b", "Zoo/c.h5", "zoo/c.h5"
+    new = folders.destinations(".", sources, tmp_path / "new")
+    expected = ["", "zoo/A.h5", "", "user/b", "", "Zoo/c.h5"]
+    wanted = expected if ignores_case else ["", "", "", "user/b", "", ""]
+    assert folders.sharing(sources, new) == wanted
+
+
+@pytest.mark.parametrize("option", ["--quiet", "--overwrite", "--skip-existing"])
+def test_a_second_model_does_not_replace_the_first(
+    tmp_path, monkeypatch, capsys, option
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files, "ignores_case", lambda folder: True)
+    monkeypatch.setattr(folders, "models", lambda paths, recursive: paths)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "a.keras").write_bytes(b"precious")
+    for name in "zoo/a.h5", "zoo/A.h5":
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(SMALL / "model.h5", tmp_path / name)
+    many = ["convert", "zoo/a.h5", "zoo/A.h5", "--output-dir", "new", "--jobs", "1"]
+    assert main([*many, "--no-plain", option]) == 1
+    problem = "A.keras: its new file is the same as that of 'zoo/a.h5'. Rename one of"
+    assert problem in capsys.readouterr().err
+    is_kept = (tmp_path / "new/a.keras").read_bytes() == b"precious"
+    assert is_kept == (option != "--overwrite")

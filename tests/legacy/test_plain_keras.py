@@ -130,7 +130,7 @@ def test_a_process_that_ends_is_an_error_with_its_last_words(saved, monkeypatch)
 
 
 def test_a_process_that_hangs_is_ended(saved, monkeypatch):
-    monkeypatch.setattr(plain_keras, "START", "import time; time.sleep(600)")
+    monkeypatch.setattr(plain_keras, "START", "import time; time.sleep(3600)")
     monkeypatch.setattr(plain_keras, "TIME", 0.5)
     with pytest.raises(plain_keras.ProcessEndedError, match="ended with the code"):
         plain_keras.Process()(saved)

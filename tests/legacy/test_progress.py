@@ -82,6 +82,7 @@ def test_a_notebook_shows_a_bar_that_is_gone_in_the_end(monkeypatch):
 
 def test_a_notebook_shows_nothing_for_what_is_fast(monkeypatch):
     notebook = Notebook(monkeypatch)
+    monkeypatch.setattr(progress, "AFTER_SECONDS", 3600.0)
     with contextlib.suppress(ZeroDivisionError), progress.bar("x", 2, False) as advance:
         advance(1)
         raise ZeroDivisionError

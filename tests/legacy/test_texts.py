@@ -121,7 +121,6 @@ def test_texts_outside_need_no_tensorflow(folder):
         [sys.executable, "-W", "ignore", "-c", WITHOUT_TENSORFLOW, *paths],
         capture_output=True,
         text=True,
-        timeout=600,
         env={**os.environ, "KERAS_BACKEND": keras.backend.backend()},
     )
     assert done.returncode == 0, done.stderr[-3000:]

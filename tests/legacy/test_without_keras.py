@@ -53,7 +53,6 @@ def described(paths, start):
         input=json.dumps(paths),
         capture_output=True,
         text=True,
-        timeout=600,
         env={**os.environ, "KERAS_BACKEND": "jax"},
     )
     assert done.returncode == 0, done.stderr[-3000:]

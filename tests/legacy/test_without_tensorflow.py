@@ -40,7 +40,6 @@ def test_every_format_opens_where_importing_tensorflow_raises():
         [sys.executable, "-W", "ignore", "-c", CODE, *map(str, paths)],
         capture_output=True,
         text=True,
-        timeout=600,
         env={**os.environ, "KERAS_BACKEND": keras.backend.backend()},
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -146,7 +146,6 @@ def test_convert_writes_a_file_for_stock_keras(tmp_path, capsys):
         [sys.executable, "-W", "ignore", "-c", code, str(new)],
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "5" in done.stdout
@@ -297,7 +296,6 @@ def test_the_module_is_the_command(module):
         [sys.executable, "-W", "ignore", "-m", module, "inspect", MODEL],
         capture_output=True,
         text=True,
-        timeout=300,
         cwd=os.path.dirname(os.path.dirname(keras_policies.__file__)),
     )
     assert done.returncode == 0
@@ -313,7 +311,6 @@ def run_command(*arguments, cwd=PACKAGE, **environment):
         [sys.executable, "-X", "importtime", "-m", "keras_policies_cli", *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
         cwd=cwd,
         env=os.environ | {"PYTHONPATH": PACKAGE} | environment,
     )

@@ -167,7 +167,6 @@ def test_a_model_of_stock_layers_is_inspected_without_the_modules_for_lost_code(
         input=str(path),
         capture_output=True,
         text=True,
-        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     names = done.stdout.split()

@@ -158,7 +158,7 @@ def seen(site, pages, look):
         command += [f"http://localhost:{server.server_port}/check.html"]
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as browser:
             try:
-                return server.posted.get(timeout=120)
+                return server.posted.get(timeout=1800)
             finally:
                 browser.terminate()
 

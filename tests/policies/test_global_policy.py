@@ -106,19 +106,19 @@ def test_threads_do_not_see_each_others_scopes():
 
     def work(name):
         with policy_scope(name):
-            barrier.wait(10)
+            barrier.wait()
             seen[name] = global_policy().name
-            barrier.wait(10)
+            barrier.wait()
         seen[name, "after"] = global_policy().name
 
-    barrier = threading.Barrier(3)
+    barrier = threading.Barrier(3, timeout=300)
     threads = [threading.Thread(target=work, args=(n,)) for n in ("float16", "float64")]
     with policy_scope("bfloat16"):
         for thread in threads:
             thread.start()
-        barrier.wait(10)
+        barrier.wait()
         assert global_policy().name == "bfloat16"
-        barrier.wait(10)
+        barrier.wait()
         for thread in threads:
             thread.join()
     assert seen == {
