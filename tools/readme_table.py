@@ -19,9 +19,9 @@ def write(readme, command, lines):
         lines: list of str, the new table.
     """
     start, end = f"<!-- table: {command} -->\n", "<!-- end of table -->\n"
-    before, _, rest = readme.read_text().partition(start)
+    before, _, rest = readme.read_text("utf8").partition(start)
     _, _, after = rest.partition(end)
-    readme.write_text(before + start + "\n".join(lines) + "\n" + end + after)
+    readme.write_text(before + start + "\n".join(lines) + "\n" + end + after, "utf8")
 
 
 def machine():

@@ -196,7 +196,7 @@ def expected(path):
 
 def about(path):
     """Return the dict of `expected.json`."""
-    return json.loads((path.parent / "expected.json").read_text())
+    return json.loads((path.parent / "expected.json").read_text("utf8"))
 
 
 def one(values):

@@ -210,5 +210,5 @@ def written(release):
     return [
         case / form
         for case in sorted(release.iterdir())
-        for form in json.loads((case / "expected.json").read_text())["written"]
+        for form in json.loads((case / "expected.json").read_text("utf8"))["written"]
     ]

@@ -61,7 +61,7 @@ class Lost:
     @functools.cached_property
     def about(self):
         """The dict of `about.json`."""
-        return json.loads((self.folder / "about.json").read_text())
+        return json.loads((self.folder / "about.json").read_text("utf8"))
 
     @functools.cached_property
     def stored(self):

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_policies.legacy.ops import node_def
 
-CASES = json.loads((legacy_files.FOLDER / "nodes.json").read_text())
+CASES = json.loads((legacy_files.FOLDER / "nodes.json").read_text("utf8"))
 TOLERANCE = {"float16": 5e-3}
 
 

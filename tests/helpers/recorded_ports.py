@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
-RECORDED = json.loads((DATA / "ports.json").read_text())
+RECORDED = json.loads((DATA / "ports.json").read_text("utf8"))
 RELEASES = ["2.0", "2.2", "2.3", "2.4"]
 # float16 rounds to 5e-4, and a sum in float16 depends on the order of its terms. The
 # old releases differ from each other by up to 1.3e-3 in a loss, and in a weight by up

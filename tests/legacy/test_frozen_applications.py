@@ -52,7 +52,7 @@ def wrong(model, expected):
 
 
 def opened(case):
-    expected = json.loads((case / "expected.json").read_text())
+    expected = json.loads((case / "expected.json").read_text("utf8"))
     return keras_policies.load_model(case / "model.h5", compile=False), expected
 
 

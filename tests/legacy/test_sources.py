@@ -389,6 +389,7 @@ def write_cache(cache):
     (snapshot / "README.md").write_text("a model card")
 
 
+@pytest.mark.posix("Windows does not let everybody create links")
 @pytest.mark.slow("processes that import Keras and huggingface_hub")
 @pytest.mark.once("where a file comes from")
 def test_a_model_of_the_hub_opens_from_the_cache(tmp_path):
@@ -417,7 +418,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         name = self.path.partition("?")[0]
         if name.startswith("/api/models/user/old"):
-            names = [str(p.relative_to(SAVED_MODEL)) for p in SAVED_MODEL.rglob("*.*")]
+            paths = SAVED_MODEL.rglob("*.*")
+            names = [path.relative_to(SAVED_MODEL).as_posix() for path in paths]
             siblings = [{"rfilename": name} for name in [*names, "README.md"]]
             found = {"id": "user/old", "sha": self.commit, "siblings": siblings}
             if "/tree/" in name:
@@ -706,7 +708,7 @@ def test_a_file_address_is_read_as_the_path_in_it(scheme):
         inspect_model(f"{scheme}://{SAVED_MODEL / 'saved_model.pb'}")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.posix("Windows does not let everybody create links")
 @pytest.mark.parametrize("scheme", ["file://", "local://", ""])
 def test_no_address_follows_a_link_out_of_a_folder(tmp_path, monkeypatch, scheme):
     folder = tmp_path / "model"
@@ -719,7 +721,7 @@ def test_no_address_follows_a_link_out_of_a_folder(tmp_path, monkeypatch, scheme
             load_model(f"{scheme}{path}")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no FIFOs")
+@pytest.mark.posix("Windows has no FIFOs")
 @pytest.mark.parametrize("scheme", ["file://", "local://", ""])
 def test_no_address_opens_a_named_pipe(tmp_path, scheme):
     os.mkfifo(tmp_path / "model.h5")

@@ -52,7 +52,7 @@ def recorded(folder):
 @legacy_files.once
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_layer_gives_what_tensorflow_gave_for_hard_texts(release, folder):
-    stored = json.loads((folder / f"{release}.json").read_text())
+    stored = json.loads((folder / f"{release}.json").read_text("utf8"))
     assert len(stored["cases"]) == (42 if release == "2.4.4" else 126)
     for case in stored["cases"]:
         texts = [text.encode("latin-1") for text in stored[case["x"]]]
@@ -86,7 +86,7 @@ def test_the_new_file_predicts_the_same_in_plain_keras(case, folder, tmp_path):
     done = keras_policies.convert_model(path, new, verify=outputs, texts="outside")
     assert done.largest_difference <= 1e-4
     x, y = recorded(path.parent)
-    texts = TextInputs.from_json((tmp_path / "model.texts.json").read_text())
+    texts = TextInputs.from_json((tmp_path / "model.texts.json").read_text("utf8"))
     model = keras.models.load_model(new)
     assert not any("string" in str(tensor.dtype) for tensor in model.inputs)
     given = texts({name: x[i] for i, (name, _) in enumerate(texts.sources)})

@@ -54,7 +54,7 @@ def test_each_weight_of_a_random_model_is_where_it_was(release, form, folder):
         if path.suffix.startswith(".data"):
             continue
         case = path.parent
-        spec = json.loads((case / "spec.json").read_text())["spec"]
+        spec = json.loads((case / "spec.json").read_text("utf8"))["spec"]
         if not written_orders.is_open(form, spec):
             continue
         cases += 1

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 import zipfile
 
 import h5py
@@ -23,6 +24,19 @@ from keras_policies.cli.main import main
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL = str(SOURCE / "saved_model")
+
+
+@pytest.fixture
+def capsys(capsys):
+    """Return `capsys`; paths have slashes, also where Windows prints backslashes."""
+
+    def readouterr():
+        texts = capsys.readouterr()
+        if os.sep == "\\":
+            texts = [text.replace("\\\\", "/").replace("\\", "/") for text in texts]
+        return types.SimpleNamespace(out=texts[0], err=texts[1])
+
+    return types.SimpleNamespace(readouterr=readouterr)
 
 
 def test_inspect_describes_without_building():
@@ -169,7 +183,7 @@ def test_convert_replaces_only_what_it_is_told_to(tmp_path, capsys):
     new.write_text("precious")
     assert main(["convert", MODEL, str(new)]) == 1
     assert "already exists" in capsys.readouterr().err
-    assert new.read_text() == "precious"
+    assert new.read_text("utf8") == "precious"
     assert main(["convert", MODEL, str(new), "--overwrite"]) == 0
     assert keras.models.load_model(new, compile=False).name == "conv_fixed"
 
@@ -515,7 +529,7 @@ def test_convert_goes_on_past_a_model_that_fails(zoo, capsys, monkeypatch, colum
         "\n2 converted, 1 of them with parts left out; 1 skipped; "
         "1 of Keras 3, left alone; 2 failed\n"
     )
-    assert (zoo.parent / "new/a/saved_model.keras").read_text() == "precious"
+    assert (zoo.parent / "new/a/saved_model.keras").read_text("utf8") == "precious"
     model = keras.models.load_model("new/a/model.keras", compile=False)
     assert model.dtype_policy.name == "float32"
 
@@ -631,7 +645,9 @@ def test_verify_compares_a_file_or_a_folder(zoo, capsys, monkeypatch):
 
 def documented_keys(command):
     """Return the keys of a command's rows by the table in the documentation."""
-    page = (pathlib.Path(__file__).parents[2] / "docs/command-line.md").read_text()
+    page = (pathlib.Path(__file__).parents[2] / "docs/command-line.md").read_text(
+        "utf8"
+    )
     section = page.split("## JSON\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.MULTILINE)
     return [key for key, commands in rows if commands == "all" or command in commands]

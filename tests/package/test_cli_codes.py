@@ -123,7 +123,8 @@ def test_files_that_fail_alike_are_one_line(tmp_path, capsys):
     assert main(["convert", str(tmp_path), "--output-dir", output]) == 1
     problem = "it already exists. --skip-existing converts the others; --overwrite "
     problem += "replaces it."
-    error = f"keras-policies: KP108: {output}/a.keras and 2 more: {problem}\n"
+    first = tmp_path / "new" / "a.keras"
+    error = f"keras-policies: KP108: {first} and 2 more: {problem}\n"
     assert capsys.readouterr().err == error
 
 

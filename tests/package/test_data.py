@@ -12,8 +12,8 @@ import pytest
 import recorded_ports
 
 pytestmark = pytest.mark.once("data alone", for_all_keras=True)
-NAMES = json.loads((porting.DATA / "legacy_names.json").read_text())
-OLD = json.loads((porting.DATA / "porting.json").read_text())
+NAMES = json.loads((porting.DATA / "legacy_names.json").read_text("utf8"))
+OLD = json.loads((porting.DATA / "porting.json").read_text("utf8"))
 SECTIONS = {section.title: section for section in porting.sections()}
 ROWS = [row for section in SECTIONS.values() for row in section.rows]
 OPTIMIZER, POLICIES = "LossScaleOptimizer, experimental", "Policies"

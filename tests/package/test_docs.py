@@ -217,7 +217,7 @@ def test_the_command_line_page_has_every_option(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main([command, "--help"])
     options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
-    page = (ROOT / "docs" / "command-line.md").read_text()
+    page = (ROOT / "docs" / "command-line.md").read_text("utf8")
     shared, own = (
         page.split(f"## {title}\n")[1].split("\n## ")[0]
         for title in ("Options of several commands", command)

@@ -46,7 +46,7 @@ def imported(source):
 def modules(folder):
     """Return `[(path below the package, names imported)]` for a folder."""
     return [
-        (path.relative_to(PACKAGE).as_posix(), imported(path.read_text()))
+        (path.relative_to(PACKAGE).as_posix(), imported(path.read_text("utf8")))
         for path in sorted((PACKAGE / folder).rglob("*.py"))
     ]
 
@@ -181,7 +181,7 @@ TO_BE_SPLIT = {"loss_scaling/optimizer.py", "legacy/readers/keras_archive.py"}
 
 def test_no_module_is_longer_than_what_is_read_at_once():
     lines = {
-        path.relative_to(PACKAGE).as_posix(): path.read_text().count("\n")
+        path.relative_to(PACKAGE).as_posix(): path.read_text("utf8").count("\n")
         for path in PACKAGE.rglob("*.py")
     }
     assert len(lines) > 200

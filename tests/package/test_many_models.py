@@ -14,6 +14,7 @@ import legacy_files
 import pytest
 
 pytestmark = pytest.mark.once("processes of their own")
+SHELL = pytest.mark.posix("it runs programs of the shell")
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs/many-models.md").read_text("utf8")
 AT_ONCE, LIST, XARGS, SLURM = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
@@ -73,14 +74,16 @@ def converted(folder):
     )
 
 
+@SHELL
 def test_the_list_has_every_model(zoo):
     (zoo / "zoo/bad.h5").write_bytes(b"")
     done = run(zoo, "bash", "-ec", LIST)
     assert done.returncode == 0, done.stderr
-    listed = (zoo / "models.txt").read_text().splitlines()
+    listed = (zoo / "models.txt").read_text("utf8").splitlines()
     assert listed == ["zoo/bad.h5", "zoo/rnn.h5", "zoo/a/dense.h5"]
 
 
+@SHELL
 @pytest.mark.slow("processes that import Keras")
 @pytest.mark.parametrize("program", [AT_ONCE, XARGS], ids=["at-once", "xargs"])
 def test_a_command_converts_all(program, zoo):
@@ -89,6 +92,7 @@ def test_a_command_converts_all(program, zoo):
     assert converted(zoo) == CONVERTED
 
 
+@SHELL
 @pytest.mark.slow("processes that import Keras")
 def test_a_slurm_array_converts_all_and_goes_on_when_submitted_again(zoo):
     for task, expected in (1, CONVERTED[:1]), (0, CONVERTED), (0, CONVERTED):
@@ -98,7 +102,7 @@ def test_a_slurm_array_converts_all_and_goes_on_when_submitted_again(zoo):
         done = run(zoo, "bash", "-ec", SLURM, **named)
         assert done.returncode == 0, done.stderr
         assert converted(zoo) == expected
-    (line,) = (zoo / "converted-1.jsonl").read_text().splitlines()
+    (line,) = (zoo / "converted-1.jsonl").read_text("utf8").splitlines()
     assert json.loads(line)["status"] == "skipped"
 
 

@@ -53,7 +53,7 @@ def test_a_script_of_tf_keras_needs_another_import_alone(line):
 
 
 def test_experimental_has_every_old_name_but_those_of_tensorflow_1():
-    old = json.loads((DATA / "legacy_names.json").read_text())
+    old = json.loads((DATA / "legacy_names.json").read_text("utf8"))
     names = {
         name
         for module in ("keras.mixed_precision", "mixed_precision")
@@ -94,7 +94,7 @@ def test_no_module_has_the_name_of_a_public_function():
 
 
 def test_every_public_name_is_given_to_the_type_checker():
-    used = (pathlib.Path(__file__).parent / "typed_use.py").read_text()
+    used = (pathlib.Path(__file__).parent / "typed_use.py").read_text("utf8")
     for name in keras_policies.__all__:
         assert f"mp.{name}" in used, name
 

@@ -9,7 +9,7 @@ import pytest
 
 import keras_policies
 
-OLD = json.loads((porting.DATA / "porting.json").read_text())
+OLD = json.loads((porting.DATA / "porting.json").read_text("utf8"))
 SECTIONS = {section.title: section for section in porting.sections()}
 ROWS = [row for section in SECTIONS.values() for row in section.rows]
 NEW = [row for row in ROWS if row.new]
@@ -56,9 +56,9 @@ def test_releases_are_told_as_a_span(releases, expected):
 
 
 def test_readme_links_to_the_guide_and_the_guide_to_the_reference():
-    readme = (porting.ROOT / "README.md").read_text()
+    readme = (porting.ROOT / "README.md").read_text("utf8")
     assert re.search(r"\[PORTING.md\]\(PORTING.md\)", readme)
-    assert "(docs/porting-reference.md)" in porting.GUIDE.read_text()
+    assert "(docs/porting-reference.md)" in porting.GUIDE.read_text("utf8")
 
 
 class Casts(keras.layers.Layer):

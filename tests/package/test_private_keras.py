@@ -46,13 +46,17 @@ BY_NAME = {"delattr", "getattr", "hasattr", "setattr"}
 
 
 def test_private_keras_is_in_one_place():
-    leaning = {p.parent for p in PACKAGE.rglob("*.py") if "keras.src" in p.read_text()}
+    leaning = {
+        p.parent for p in PACKAGE.rglob("*.py") if "keras.src" in p.read_text("utf8")
+    }
     assert leaning == {INTERNALS}
 
 
 def test_the_place_for_private_keras_knows_nothing_of_ours():
     for path in (PACKAGE / "keras_internals").glob("*.py"):
-        ours = re.findall(r"(?:from|import) (keras_policies[\w.]*)", path.read_text())
+        ours = re.findall(
+            r"(?:from|import) (keras_policies[\w.]*)", path.read_text("utf8")
+        )
         assert all(name.startswith("keras_policies.keras_internals") for name in ours)
 
 
@@ -64,7 +68,7 @@ def is_private(name):
 def attributes_in_keras():
     """Return the private attributes that objects of the installed Keras set."""
     folder = pathlib.Path(keras.__file__).parent / "src"
-    text = "\n".join(path.read_text() for path in folder.rglob("*.py"))
+    text = "\n".join(path.read_text("utf8") for path in folder.rglob("*.py"))
     return frozenset(re.findall(r"self\.(_[a-zA-Z]\w*)(?= = |, self\._)", text))
 
 
@@ -115,7 +119,7 @@ def private_uses(source):
 
 def test_private_attributes_of_keras_are_used_in_one_place():
     found = {
-        path.relative_to(PACKAGE).as_posix(): private_uses(path.read_text())
+        path.relative_to(PACKAGE).as_posix(): private_uses(path.read_text("utf8"))
         for path in PACKAGE.rglob("*.py")
         if path.parent != INTERNALS
     }

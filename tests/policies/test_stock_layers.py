@@ -26,7 +26,7 @@ POLICIES = {
 STAGES = "call", "gradient", "save"
 CANNOT_FILE = DATA / "stock_cannot.json"
 # class -> stock policy -> what fails in stock Keras on this backend
-CANNOT = json.loads(CANNOT_FILE.read_text()).get(BACKEND, {})
+CANNOT = json.loads(CANNOT_FILE.read_text("utf8")).get(BACKEND, {})
 RECORDED_ON = packaging.version.Version("3.15")
 IS_OLDER = packaging.version.Version(keras.__version__) < RECORDED_ON
 

@@ -302,7 +302,7 @@ def test_logger_counts_the_skipped_steps_of_each_epoch(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert "loss_scale: " in shown
     assert "skipped_steps: " in shown
-    assert csv.read_text().startswith("epoch,loss,loss_scale,skipped_steps")
+    assert csv.read_text("utf8").startswith("epoch,loss,loss_scale,skipped_steps")
 
 
 def test_logger_warns_once_when_training_has_come_to_a_halt():

@@ -56,7 +56,7 @@ def printed(folder, script, *arguments):
             stack.callback(process.kill)
         codes = [process.wait(HANGS) for process in processes]
     assert codes == [0] * len(arguments)
-    texts = [(folder / str(i)).read_text() for i in range(len(arguments))]
+    texts = [(folder / str(i)).read_text("utf8") for i in range(len(arguments))]
     return [json.loads(text.splitlines()[-1]) for text in texts]
 
 

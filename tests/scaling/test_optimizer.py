@@ -586,7 +586,7 @@ def test_sparse_gradients_of_jax(rows, compiled):
     assert float(state[1][names.index("dynamic_scale")]) == 4.0
 
 
-TF24 = json.loads((DATA / "training_tf24.json").read_text())["cases"]
+TF24 = json.loads((DATA / "training_tf24.json").read_text("utf8"))["cases"]
 
 
 @pytest.mark.parametrize("name", TF24)

@@ -30,7 +30,9 @@ def test_the_command_writes_the_code_and_the_weights(tmp_path, capsys):
     assert main(["code", MODEL, "-o", str(code), "--weights", str(weights)]) == 0
     assert capsys.readouterr().out == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == [code.name, weights.name]
-    assert code.read_text().startswith('"""Keras model conv_fixed, from model.h5."""')
+    assert code.read_text("utf8").startswith(
+        '"""Keras model conv_fixed, from model.h5."""'
+    )
     model = run(code)
     model.load_weights(weights)
     x = np.ones((2, 12, 12, 3), "float32")
@@ -125,7 +127,7 @@ def test_a_file_that_cannot_be_written_is_told(
     pathlib.Path("w.weights.h5").mkdir()
     assert main(["code", MODEL, *options]) == 1
     assert message in capsys.readouterr().err
-    assert pathlib.Path("there.py").read_text() == "# mine\n"
+    assert pathlib.Path("there.py").read_text("utf8") == "# mine\n"
     assert len([*pathlib.Path().iterdir()]) == 2
 
 
@@ -133,7 +135,7 @@ def test_a_file_that_exists_is_replaced_if_that_is_asked_for(tmp_path):
     code = tmp_path / "code.py"
     code.write_text("# mine\n")
     assert main(["code", MODEL, "-o", str(code), "--overwrite"]) == 0
-    assert "def build_model():" in code.read_text()
+    assert "def build_model():" in code.read_text("utf8")
 
 
 def sources(folder):
