@@ -354,14 +354,16 @@ import sys
 from keras_policies.cli.main import main
 print("codes", *[main(line.split()) for line in sys.stdin])
 """
-COMMANDS = """convert ../zoo/c.h5 new.keras
-convert ../zoo/c.h5 new.keras
-convert ../zoo/c.h5 new.keras --overwrite
-convert ../zoo/c.h5 new:er.keras
-convert ../zoo --recursive --output-dir many --jobs 2
-convert ../zoo --recursive --output-dir many --jobs 2 --overwrite
-convert ../zoo --recursive --output-dir many --jobs 2 --skip-existing
-code ../zoo/c.h5 -o model.py --weights model.weights.h5"""
+COMMANDS = """\
+convert ../zoo/c.h5 new.keras --no-plain
+convert ../zoo/c.h5 new.keras --no-plain
+convert ../zoo/c.h5 new.keras --overwrite --no-plain
+convert ../zoo/c.h5 new:er.keras --no-plain
+convert ../zoo --recursive --output-dir many --jobs 2 --no-plain
+convert ../zoo --recursive --output-dir many --jobs 2 --overwrite --no-plain
+convert ../zoo --recursive --output-dir many --jobs 2 --skip-existing --no-plain
+code ../zoo/c.h5 -o model.py --weights model.weights.h5
+"""
 
 
 def exit_codes(folder, customized=""):
@@ -401,7 +403,9 @@ def mounted(request, tmp_path):
         assert process.poll() is None, "it could not be mounted"
         time.sleep(0.1)
     yield mount
-    subprocess.run(["fusermount", "-u", mount], check=True)
+    # Processes that the commands started end a moment after them.
+    while subprocess.run(["fusermount", "-u", mount]).returncode:
+        time.sleep(0.1)
     process.wait()
 
 
