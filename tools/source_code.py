@@ -11,6 +11,7 @@ outputs differ, and how many files agree, are refused, or cannot be compared, an
 
 import argparse
 import collections
+import os
 import pathlib
 import pickle
 import re
@@ -59,13 +60,9 @@ def called(keras, model, inputs):
 
 def run(folder, backend):
     """Return the answers of a process with Keras alone on a backend."""
-    from keras_policies.legacy import plain_keras
+    from keras_policies._common import process
 
-    environment = {
-        **plain_keras.os.environ,
-        **plain_keras.CPU,
-        "KERAS_BACKEND": backend,
-    }
+    environment = {**os.environ, **process.CPU, "KERAS_BACKEND": backend}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", __file__, "--answer", folder],
         env=environment,

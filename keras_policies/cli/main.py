@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_policies._common.text import color
-from keras_policies.cli import commands, exit_codes, output, signals, startup
+from keras_policies.cli import commands, exit_codes, options, output, signals
 from keras_policies.version import __version__
 
 MODEL_FILE = (
@@ -36,65 +36,6 @@ MODEL_FILES = f"{MODEL_FILE}; a folder of such models, or a glob"
 
 ONE_MODEL = f"a legacy model ({MODEL_FILE}), or a .keras file of Keras 3"
 
-# Option with its value -> its help. The first choice is the default.
-OPTIONS = {
-    "--backend {jax,torch,tensorflow}": "run Keras on this backend; by default "
-    "KERAS_BACKEND, or the installed backend that is imported fastest",
-    "--backends NAMES": "the backends on which plain Keras must compute the model "
-    "correctly, such as jax,torch; by default all three",
-    "--base DIR": "with --output-dir: make the paths of new files relative to this "
-    "folder, by default the deepest one that contains all given models",
-    "--color {auto,always,never}": "color the output; auto does so in a terminal, "
-    "unless NO_COLOR is set",
-    "--compile": "also write the call of model.compile",
-    "--custom-objects MODULE:NAME": "a class or function that the model needs, "
-    "imported from your module; LAYER=MODULE:NAME passes the function of a Lambda "
-    "layer, or a class that has another name in the file; may be repeated",
-    "--dry-run": "show what would be converted, and to which file, without writing",
-    "--input-shape NAME=SIZES": "the shape of an input whose sizes or rank the file "
-    "leaves open, such as x=None,60,3; may be repeated",
-    "--jobs N": "build so many models at the same time; by default one for each core",
-    "--json": "print one JSON object per line",
-    "--lost {rebuild,numbers,refuse}": "what to do with layers of a SavedModel whose "
-    "classes are missing: rebuild them from their traced functions, rebuild them but "
-    "return numbers instead of looked-up texts, or refuse the model",
-    "--no-plain": "do not check new files in a process without this package",
-    "-o --output FILE.py": "write the code to this file, and large constants to "
-    "FILE.npz; by default, the code is printed",
-    "--output-dir DIR": "write a .keras file for each model to this folder; if a model "
-    "fails, continue with the others",
-    "--overwrite": "replace files that exist",
-    "--policy NAME": "replace the model's policy; layers with a dtype of their own "
-    "keep it",
-    "-q --quiet": "print nothing but errors",
-    "--recursive": "also search inner folders",
-    "--signature NAME": "open this signature of a SavedModel, such as serving_default",
-    "--skip-existing": "skip models whose new file exists",
-    "--strict": "exit with 3 if parts of a model were left out",
-    "--texts {inside,outside}": "where input texts become numbers: inside the model, "
-    "which then needs the TensorFlow backend, or outside, with the .texts.json file "
-    "that convert writes beside the new file",
-    "--train": "also write initializers, which have no effect once weights are loaded",
-    "--unsafe": "run code from the file (Lambda layers)",
-    "-v --verbose": "print the traceback of errors",
-    "--verify OUTPUTS.npz": "keep the new file only if it predicts what the old model "
-    "did. Record the old model's inputs and outputs with "
-    "np.savez('outputs.npz', x_0=x, y_0=model.predict(x)). Outputs may differ by 1e-3 "
-    "of the largest output; 1e-2 if a layer computes in float16, 5e-2 in bfloat16",
-    "--weights FILE": "the weights of an architecture (.json of to_json, .yaml of "
-    "to_yaml)",
-    "--weights FILE.weights.h5": "also write the weights, for "
-    "build_model().load_weights",
-}
-JSON_OR_QUIET = "--json | --quiet"
-OUTPUT = JSON_OR_QUIET, "--color {auto,always,never}", "-v --verbose"
-OPENING = "--jobs N", "--weights FILE", "--no-plain"
-LOADING = (
-    *("--backend {jax,torch,tensorflow}", "--policy NAME"),
-    *("--custom-objects MODULE:NAME", "--lost {rebuild,numbers,refuse}"),
-    *("--texts {inside,outside}", "--signature NAME", "--input-shape NAME=SIZES"),
-    *("--backends NAMES", "--unsafe"),
-)
 
 EXAMPLES = """\
 examples:
@@ -143,7 +84,8 @@ def _add_inspect(kinds: Any) -> None:
         epilog="example: keras-policies inspect model_of_2020 --json",
     )
     command.add_argument("paths", metavar="PATH", nargs="+", help=MODEL_FILES)
-    _add(command, "--recursive", *OUTPUT)
+    options.add(command, options.RECURSIVE)
+    options.add_output(command)
     command.set_defaults(run=commands.inspect)
 
 
@@ -162,10 +104,38 @@ def _add_convert(kinds: Any) -> None:
         help=f"the model ({MODEL_FILE}), and the file to write; with --output-dir, any "
         "number of models, folders with models, and globs",
     )
-    _add(command, "--output-dir DIR", "--base DIR")
-    _add(command.add_mutually_exclusive_group(), "--overwrite", "--skip-existing")
-    _add(command, "--dry-run", "--strict", "--recursive", *OUTPUT, *OPENING, *LOADING)
-    _add(command, "--verify OUTPUTS.npz")
+    command.add_argument(
+        "--output-dir",
+        metavar="DIR",
+        help="write a .keras file for each model to this folder; if a model fails, "
+        "continue with the others",
+    )
+    command.add_argument(
+        "--base",
+        metavar="DIR",
+        help="with --output-dir: make the paths of new files relative to this folder, "
+        "by default the deepest one that contains all given models",
+    )
+    either = command.add_mutually_exclusive_group()
+    options.add(either, options.OVERWRITE)
+    skip = "skip models whose new file exists"
+    either.add_argument("--skip-existing", action="store_true", help=skip)
+    dry_run = "show what would be converted, and to which file, without writing"
+    command.add_argument("--dry-run", action="store_true", help=dry_run)
+    strict = "exit with 3 if parts of a model were left out"
+    command.add_argument("--strict", action="store_true", help=strict)
+    options.add(command, options.RECURSIVE)
+    options.add_output(command)
+    options.add(command, *options.OPENING, *options.LOADING)
+    command.add_argument(
+        "--verify",
+        metavar="OUTPUTS.npz",
+        help="keep the new file only if it predicts what the old model did. Record the "
+        "old model's inputs and outputs with "
+        "np.savez('outputs.npz', x_0=x, y_0=model.predict(x)). Outputs may differ by "
+        "1e-3 of the largest output; 1e-2 if a layer computes in float16, 5e-2 in "
+        "bfloat16",
+    )
     command.set_defaults(run=commands.convert)
 
 
@@ -187,7 +157,9 @@ def _add_verify(kinds: Any) -> None:
         help="an .npz file of inputs x_0, x_1, … and outputs y_0, y_1, …; or a folder "
         "of them, with a/model.npz for PATH/a/model.keras",
     )
-    _add(command, "--recursive", *OUTPUT, *OPENING, *LOADING)
+    options.add(command, options.RECURSIVE)
+    options.add_output(command)
+    options.add(command, *options.OPENING, *options.LOADING)
     command.set_defaults(run=commands.verify)
 
 
@@ -198,8 +170,23 @@ def _add_code(kinds: Any) -> None:
         epilog="example: keras-policies code model_of_2020 -o model.py",
     )
     command.add_argument("path", metavar="MODEL", help=ONE_MODEL)
-    _add(command, "-o --output FILE.py", "--weights FILE.weights.h5", "--compile")
-    _add(command, "--train", "--overwrite", "-v --verbose", *LOADING)
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.py",
+        help="write the code to this file, and large constants to FILE.npz; by "
+        "default, the code is printed",
+    )
+    command.add_argument(
+        "--weights",
+        metavar="FILE.weights.h5",
+        help="also write the weights, for build_model().load_weights",
+    )
+    compiled = "also write the call of model.compile"
+    command.add_argument("--compile", action="store_true", help=compiled)
+    train = "also write initializers, which have no effect once weights are loaded"
+    command.add_argument("--train", action="store_true", help=train)
+    options.add(command, options.OVERWRITE, options.VERBOSE, *options.LOADING)
     command.set_defaults(run=commands.code, quiet=False, fallback="KP405")
 
 
@@ -213,7 +200,8 @@ def _add_diff(kinds: Any) -> None:
     )
     for name in "old", "new":
         command.add_argument(name, metavar=name.upper(), help=ONE_MODEL)
-    _add(command, *OUTPUT, *LOADING)
+    options.add_output(command)
+    options.add(command, *options.LOADING)
     command.set_defaults(run=commands.diff)
 
 
@@ -236,66 +224,6 @@ def _explain(arguments: argparse.Namespace) -> int:
     from keras_policies.cli import explain
 
     return explain.explain(arguments)
-
-
-def _add(command: Any, *options: str) -> None:
-    """Add options to a command or to a group in it."""
-    for option in options:
-        if option == JSON_OR_QUIET:
-            _add(command.add_mutually_exclusive_group(), "--json", "-q --quiet")
-            continue
-        flags = [part for part in option.split() if part.startswith("-")]
-        value = option.split()[-1]
-        settings: dict[str, Any] = {"metavar": value}
-        if value in flags:
-            settings = {"action": "store_true"}
-        elif value.startswith("{"):
-            choices = value[1:-1].split(",")
-            settings = {"choices": choices, "default": choices[0]}
-        settings |= SETTINGS.get(option, {})
-        command.add_argument(*flags, help=OPTIONS[option], **settings)
-
-
-def _backends(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := set(names) - {*startup.LIGHTEST_FIRST}:
-        raise argparse.ArgumentTypeError(
-            f"expected names among {', '.join(startup.LIGHTEST_FIRST)}, separated by "
-            f"commas, found {min(unknown)!r}"
-        )
-    return names
-
-
-class _InputShape(argparse.Action):
-    """Adds `x=None,60,3` to a dict of shapes."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        name, _, text = values.rpartition("=")
-        sizes = text.split(",")
-        if not name or not all(s == "None" or s.isdecimal() for s in sizes):
-            parser.error(f"--input-shape {values}: expected NAME=SIZES, as x=None,60,3")
-        shape = tuple(None if s == "None" else int(s) for s in sizes)
-        namespace.input_shapes = {**(namespace.input_shapes or {}), name: shape}
-
-
-# Further arguments of `add_argument`.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "--backend {jax,torch,tensorflow}": {"default": None},
-    "--backends NAMES": {
-        "type": _backends,
-        "default": ["jax", "tensorflow", "torch"],
-    },
-    "--custom-objects MODULE:NAME": {"action": "append", "default": []},
-    "--input-shape NAME=SIZES": {"action": _InputShape, "dest": "input_shapes"},
-    "--jobs N": {"type": int, "default": os.cpu_count() or 1},
-    "--no-plain": {"dest": "plain", "action": "store_false"},
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

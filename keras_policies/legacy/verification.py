@@ -7,10 +7,11 @@ import keras
 import numpy as np
 
 from keras_policies._common import comparing
+from keras_policies._common.process import EndedError
 from keras_policies._common.text import without_tracers
 from keras_policies._common.types import Config, Path
 from keras_policies.backends import hardware
-from keras_policies.legacy import plain_keras
+from keras_policies.legacy import plain_answers, plain_keras
 from keras_policies.legacy.assembly import explanations
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
@@ -161,7 +162,7 @@ def predict_here(model: keras.Model) -> Predict:
     @located(code="KP503")
     def predict(values: list[Array]) -> list[Array]:
         try:
-            return plain_keras.predicted(model, values)
+            return plain_answers.predicted(model, values)
         except Exception as error:  # whatever a layer raises
             shapes = [value.shape for value in values]
             problem = f"it cannot be called on inputs of the shapes {shapes}"
@@ -178,8 +179,8 @@ def in_plain(
         outputs, _ = plain_keras.shared(
             path, inputs, safe_mode=safe_mode, predicts=predicts
         )
-    except plain_keras.PlainKerasError as error:
-        has_ended = isinstance(error, plain_keras.ProcessEndedError)
+    except (plain_keras.PlainKerasError, EndedError) as error:
+        has_ended = isinstance(error, EndedError)
         if has_ended:
             code = "KP003"
         elif predicts and isinstance(error, plain_keras.CallError):

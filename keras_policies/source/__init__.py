@@ -4,5 +4,5 @@
 `calls` finds the calls of a Functional, `operations` and `objects` write ops and live
 objects (`live`), `loops` and `functions` write equal blocks once, and `variables` names
 the variables. `layout` makes the text, `gate` decides whether it may run, and
-`checking` compares its model in another process (`plain`, `comparison`).
+`checking` compares its model in another process (`answers`, `comparison`).
 """

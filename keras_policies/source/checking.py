@@ -6,21 +6,22 @@ import functools
 import itertools
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import keras
-import numpy as np
 
-from keras_policies._common import files
-from keras_policies.source import comparison, plain
+from keras_policies._common import comparing, files
+from keras_policies._common.process import EndedError, Process
+from keras_policies.source import answers, comparison
 from keras_policies.source.errors import SourceError
 from keras_policies.source.functions import common
 from keras_policies.source.graphs import Module
 from keras_policies.source.objects import Style, automatic
 
 Result = TypeVar("Result")
-LENGTHS = 5, 64  # to try for axes of unknown length
+SECONDS = 600  # for one answer
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
@@ -58,23 +59,25 @@ class Comparison:
         Also return whether outputs were compared. Raise SourceError if no style is
         left, or if the process ends.
         """
-        with plain.shared.lock:
-            try:
-                return self._next_style(code, module)
-            except plain.EndedError as error:
-                raise SourceError(
-                    f"The process that builds {self._model.name!r} from its source "
-                    f"code did not answer: {error}.",
-                    ENDED,
-                ) from error
+        library = "tensorflow" in sys.modules
+        other = process(has_user_code=bool(module.imports), has_tensorflow=library)
+        try:
+            with other.lock:
+                return self._next_style(code, module, other.ask)
+        except EndedError as error:
+            raise SourceError(
+                f"The process that builds {self._model.name!r} from its source code "
+                f"did not answer: {error}.",
+                ENDED,
+            ) from error
 
-    def _next_style(self, code: str, module: Module) -> tuple[Style, bool]:
+    def _next_style(
+        self, code: str, module: Module, ask: Callable[..., Any]
+    ) -> tuple[Style, bool]:
         style, model = module.style, self._model
         path = self._folder / "model.py"
         with files.in_temporary_folder():
             path.write_text(code, "utf-8")
-        mode = plain.WHOLE if module.imports else plain.PLAIN
-        ask = functools.partial(plain.shared.ask, mode)
         answer = ask("build", str(path), self._train)
         if isinstance(answer, str):  # an error, such as for two layers with one name
             reason, wrong = answer, module.names
@@ -93,7 +96,7 @@ class Comparison:
             )
         if not reason:
             has_loaded = ask("load", self._weights) == comparison.digests(model)
-            is_equal = self._has_equal_outputs(ask) if has_loaded else False
+            is_equal = has_loaded and self._has_equal_outputs(ask, module.policies)
             if is_equal is not False:
                 return style, is_equal is True
             reason = "its layers compute something other than their configs say"
@@ -118,27 +121,37 @@ class Comparison:
 
     @functools.cached_property
     def _example(self) -> tuple[Sequence[Any], Sequence[Any]] | None:
-        """Random inputs and their outputs, or None if the model cannot be called."""
-        for length in LENGTHS:
-            arrays = [_example(x, length) for x in self._model.inputs]
+        """Seeded inputs and their outputs, or None if the model cannot be called."""
+        for recipe in comparing.recipes(self._model.inputs):
+            arrays = comparing.draw(self._model.inputs, recipe)
             try:
                 return arrays, comparison.outputs(self._model, arrays)
             except Exception:  # such as for a text, or an axis that is too short
                 continue
         return None
 
-    def _has_equal_outputs(self, ask: Callable[..., Any]) -> bool | None:
-        """Compare outputs on random inputs; return None if there are none."""
+    def _has_equal_outputs(
+        self, ask: Callable[..., Any], policies: Iterable[str]
+    ) -> bool | None:
+        """Compare outputs on seeded inputs; return None if there are none."""
         if self._example is None:
             return None
         arrays, expected = self._example
         found = ask("call", arrays)
-        if isinstance(found, str) or [*map(np.shape, found)] != [
-            *map(np.shape, expected)
-        ]:
+        if isinstance(found, str) or len(found) != len(expected):
             return False  # only the new model refuses these inputs
-        pairs = zip(expected, found, strict=True)
-        return all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
+        dtypes = (policy.rpartition("_")[2] for policy in policies)  # mixed_float16
+        allowed = comparing.tolerance_here(dtypes).share
+        pairs = zip(found, expected, strict=True)
+        return all(comparing.relative_difference(*pair) <= allowed for pair in pairs)
+
+
+@functools.cache
+def process(*, has_user_code: bool, has_tensorflow: bool) -> Process:
+    """Return the process that runs code, with the package's patches for user code."""
+    mode = answers.WHOLE if has_user_code else answers.PLAIN
+    library = answers.ANY if has_tensorflow else answers.WITHOUT_TENSORFLOW
+    return Process(answers.__file__, mode, library, seconds=SECONDS)
 
 
 def save_weights(model: keras.Model, file: pathlib.Path) -> None:
@@ -168,14 +181,3 @@ def check_names(module: Module) -> None:
                 f"Keras gives the name of the layer {name!r} ({kind}) to an operation, "
                 "and code cannot name operations. Give the layer another name."
             )
-
-
-def _example(x: keras.KerasTensor, length: int) -> Any:
-    """Return an input: normally distributed numbers, texts, or zeros and ones."""
-    sizes = [2 if n is None and at == 0 else n for at, n in enumerate(x.shape)]
-    shape = [length if n is None else n for n in sizes]
-    numbers = np.random.default_rng(0).normal(size=shape)
-    if x.dtype == "string":
-        return np.where(numbers > 0, "some text", "1")
-    values = numbers if "float" in x.dtype else numbers > 0
-    return keras.ops.convert_to_numpy(keras.ops.cast(values, x.dtype))

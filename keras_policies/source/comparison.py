@@ -65,13 +65,6 @@ def digests(model: keras.Model) -> list[str]:
     ]
 
 
-def nest_of(model: keras.Model, arrays: Sequence[Any]) -> Any:
-    """Return inputs in the structure that a model takes."""
-    tensors = [*map(keras.ops.convert_to_tensor, arrays)]
-    structure = None if isinstance(model, keras.Sequential) else model.input
-    return keras.tree.pack_sequence_as(structure, tensors)
-
-
 class _Start(keras.StatelessScope):  # type: ignore[misc]
     """Keeps the values of weights; others, such as states of RNNs, are 0."""
 
@@ -82,8 +75,11 @@ class _Start(keras.StatelessScope):  # type: ignore[misc]
 
 def outputs(model: keras.Model, arrays: Sequence[Any]) -> list[Any]:
     """Return the outputs of a model as float32, without changing its variables."""
+    tensors = [*map(keras.ops.convert_to_tensor, arrays)]
+    structure = None if isinstance(model, keras.Sequential) else model.input
+    inputs = keras.tree.pack_sequence_as(structure, tensors)
     variables = model.trainable_variables + model.non_trainable_variables
     with _Start([(x, x.value) for x in variables]):
-        found = keras.tree.flatten(model(nest_of(model, arrays), training=False))
+        found = keras.tree.flatten(model(inputs, training=False))
         floats = [keras.ops.cast(x, "float32") for x in found]
     return [*map(keras.ops.convert_to_numpy, floats)]

@@ -35,7 +35,6 @@ from keras_policies.source.tree import (
 from keras_policies.source.variables import identifier, names_of
 
 INPUT = {"dtype": "float32", "sparse": False, "ragged": False, "optional": False}
-KINDS = {"Sequential": "keras.Sequential", "Functional": "keras.Model"}
 NO = literal(value=False)
 UNPACKED = 4  # outputs of a call that get variables; more are items of one variable
 
@@ -129,12 +128,12 @@ class Module(Objects):
         body = self._graph(model) if is_graph else self._sequential(model)
         self._frozen = outer
         kind = type(model).__name__
-        is_own = f"{type(model).__module__}.".startswith("keras.")
-        name = KINDS.get(kind) if is_own else None
+        is_functional = kind == "Functional" and live.is_of_keras(type(model))
+        cls = dotted("keras.Model") if is_functional else self.named(type(model))
         is_flag = self.style.explicit and not model.trainable
         flag = {"trainable": NO} if is_flag else {}
         named = dict.fromkeys(self.name(kind, model.name), own)
-        made = call(name or self.named(type(model)), body.args, flag | named)
+        made = call(cls, body.args, flag | named)
         after = [Statement(NO, kind="frozen")] * freezes
         after += [Statement(self._compile(model), kind="")] if compile else []
         if not is_graph and not body.args:

@@ -42,12 +42,17 @@ def public() -> dict[int, str]:
     return found | {id(getattr(keras, name)): f"keras.{name}" for name in TOP}
 
 
+def is_of_keras(thing: Any) -> bool:
+    """Return whether a class or a function is one of Keras."""
+    return f"{thing.__module__}.".startswith("keras.")
+
+
 def public_name(thing: Any) -> str | None:
     """Return the name in Keras of a class or a function, such as `keras.layers.Dense`.
 
     Where a backend has its own class, as torch has for optimizers, it is its base's.
     """
-    if not f"{thing.__module__}.".startswith("keras."):
+    if not is_of_keras(thing):
         return None
     classes = thing.__mro__ if isinstance(thing, type) else [thing]
     same = (x for x in classes if x.__name__ == thing.__name__ and id(x) in public())

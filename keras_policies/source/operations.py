@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import keras
 from keras import ops
 
+from keras_policies.source import live
 from keras_policies.source.calls import is_plainly
 from keras_policies.source.errors import CannotWriteError
 from keras_policies.source.layout import is_simple
@@ -40,7 +41,7 @@ def op_call(
     Raise `CannotWriteError` if no function in keras.ops takes them.
     """
     kind = type(op).__name__
-    if not f"{type(op).__module__}.".startswith("keras."):
+    if not live.is_of_keras(type(op)):
         raise CannotWriteError(f"keras.ops has no function for {kind}")
     if kind == "GetItem":
         return ast.Subscript(write(args[0]), _key(args[1], write), ast.Load())

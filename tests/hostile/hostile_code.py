@@ -225,6 +225,14 @@ def names_of(model):
 
 def problem(config, folder):
     """Write the code of a file; return what is wrong with it, or how it ended."""
+    try:
+        return outcome(config, folder)
+    except Exception as error:  # not one of ours
+        return f"{type(error).__name__}: {error}"[:300], "crashed"
+
+
+def outcome(config, folder):
+    """Return the same; a fault of ours raises any error."""
     import keras_policies
 
     path = pathlib.Path(folder, "model.json")
@@ -265,14 +273,14 @@ def main():
         os.chdir(folder)
         for seed in range(options.seed, options.seed + options.inputs):
             words = Words(seed)
-            reason, outcome = problem(drawn(words, 1 + words.choice(6)), folder)
+            reason, end = problem(drawn(words, 1 + words.choice(6)), folder)
             if os.path.exists(CANARY):
                 os.remove(CANARY)
                 reason = "IT RAN"
             if reason:
                 wrong += 1
                 print(seed, reason, flush=True)
-            counts[outcome] = counts.get(outcome, 0) + 1
+            counts[end] = counts.get(end, 0) + 1
         os.chdir("/")
     print(counts, f"{wrong} wrong")
 

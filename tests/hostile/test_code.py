@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import keras_policies
-from keras_policies.source import gate, plain
+from keras_policies._common.process import Process
+from keras_policies.source import answers, checking, gate
 from keras_policies.source.errors import SourceError
 
 pytestmark = [
@@ -137,8 +138,8 @@ def test_layers_that_are_wired_at_random_take_linear_time():
 
 
 def test_a_process_that_does_not_answer_is_ended(monkeypatch):
-    monkeypatch.setattr(plain, "TIME", 0)
-    monkeypatch.setattr(plain, "shared", plain.Process())
+    process = Process(answers.__file__, "plain", "any", seconds=0)
+    monkeypatch.setattr(checking, "process", lambda **_: process)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)], name="net")
     with pytest.raises(SourceError, match="builds 'net' .* did not answer") as raised:
         keras_policies.to_source(model)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, convert_model
+from keras_policies._common import process
 from keras_policies.cli.main import main
 from keras_policies.legacy import plain_keras
 
@@ -89,13 +90,13 @@ def test_classes_of_the_user_cannot_be_had_there(tmp_path):
 
 def test_a_folder_takes_one_process(tmp_path, monkeypatch, capsys):
     started = []
-    process = plain_keras.Process()
-    stock = process._start
-    monkeypatch.setattr(process, "_start", lambda: started.append(1) or stock())
-    monkeypatch.setattr(plain_keras, "shared", process)
+    counted = plain_keras.Process()
+    stock = counted._start
+    monkeypatch.setattr(counted, "_start", lambda: started.append(1) or stock())
+    monkeypatch.setattr(plain_keras, "shared", counted)
     sources = [str(FLOAT32), str(FLOAT32.parents[1] / "sgd_decay" / "model.h5")]
     new = tmp_path / "new"
-    with contextlib.closing(process):
+    with contextlib.closing(counted):
         command = ["convert", *sources, "--jobs", "1", "--output-dir", str(new)]
         assert main(command) == 0
         written = str(new / "amsgrad" / "model.keras")
@@ -118,9 +119,9 @@ def test_the_command_can_do_without_it(tmp_path, monkeypatch, capsys):
 
 def test_a_process_that_ends_is_an_error_with_its_last_words(saved, monkeypatch):
     code = "import os, sys; sys.stderr.write('no memory'); os._exit(7)"
-    monkeypatch.setattr(plain_keras, "START", code)
+    monkeypatch.setattr(process, "START", code)
     match = r"ended with the code 7 \(too little memory\?\): no memory"
-    with pytest.raises(plain_keras.ProcessEndedError, match=match):
+    with pytest.raises(process.EndedError, match=match):
         plain_keras.Process()(saved)
     monkeypatch.setattr(plain_keras, "shared", plain_keras.Process())
     match = r"the code 7 .* plain=False writes the file .* Nothing was"
@@ -130,9 +131,9 @@ def test_a_process_that_ends_is_an_error_with_its_last_words(saved, monkeypatch)
 
 
 def test_a_process_that_hangs_is_ended(saved, monkeypatch):
-    monkeypatch.setattr(plain_keras, "START", "import time; time.sleep(3600)")
-    monkeypatch.setattr(plain_keras, "TIME", 0.5)
-    with pytest.raises(plain_keras.ProcessEndedError, match="ended with the code"):
+    monkeypatch.setattr(process, "START", "import time; time.sleep(3600)")
+    monkeypatch.setattr(plain_keras, "SECONDS", 0.5)
+    with pytest.raises(process.EndedError, match="ended with the code"):
         plain_keras.Process()(saved)
 
 
@@ -157,7 +158,7 @@ def test_what_is_printed_and_what_lies_in_the_folder_do_no_harm(
         first = call._process.pid
         assert call(saved) == ([], [])
         assert call._process.pid == first
-        monkeypatch.setattr(plain_keras, "IDLE", -60)
+        monkeypatch.setattr(process, "IDLE", -60)
         assert call(saved) == ([], [])
         assert call._process.pid != first
     assert capfd.readouterr() == ("", "")

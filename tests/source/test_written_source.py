@@ -13,7 +13,8 @@ from keras import layers, ops
 from source_models import MODELS, REFUSED
 
 import keras_policies
-from keras_policies.source import checking, comparison, plain
+from keras_policies._common.process import Process
+from keras_policies.source import checking, comparison
 
 once = pytest.mark.once("the text depends on no backend")
 
@@ -301,14 +302,14 @@ def test_constants_of_more_than_64_numbers_need_a_file(size, tmp_path):
 def test_a_model_that_fails_where_the_first_one_works_is_refused(
     what_fails, monkeypatch
 ):
-    ask = plain.shared.ask
+    ask = Process.ask
 
-    def asked(mode, name, *request):
+    def asked(process, name, *request):
         if name == what_fails:  # weights go nowhere; it cannot be called
             return [""] if name == "load" else "ValueError: it cannot be called"
-        return ask(mode, name, *request)
+        return ask(process, name, *request)
 
-    monkeypatch.setattr(plain.shared, "ask", asked)
+    monkeypatch.setattr(Process, "ask", asked)
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
     with pytest.raises(ValueError, match="compute something other than their configs"):
         keras_policies.to_source(model)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import keras
 
 from keras_policies import keras_internals
+from keras_policies._common.text import cut
 from keras_policies._common.types import Config
 from keras_policies.legacy.assembly import (
     cudnn,
@@ -105,7 +106,7 @@ def pair(
         left += [f"{each}, which is no weight of {layer.name!r}" for each in rest]
     missing = problems or (left if some else [])
     if (problems and not skips) or (missing and not pairs):
-        listed = "\n  ".join(missing)
+        listed = "\n  ".join(cut(missing))
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
         hint = SKIPPING if config is None else ""
         raise LegacyModelError(reason, hint, suspects=suspects)

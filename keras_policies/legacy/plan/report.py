@@ -7,11 +7,12 @@ another one holds:
     cls = yield from classes.keras_class(class_name, path)
 """
 
+import collections
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from keras_policies._common.text import one_line
+from keras_policies._common.text import cut, one_line
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import policy_name
@@ -121,7 +122,7 @@ class Report:
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
         if self.code:
-            reason = "\n".join(map(str, self.code.values()))
+            reason = "\n".join(cut([*map(str, self.code.values())]))
             raise LegacyModelError(reason, code="KP304")
         if self.missing_ops:
             names = {name for name, _ in self.missing_ops}
@@ -148,10 +149,10 @@ class Report:
                 reason, hints.GIVE_LOST_CLASSES if has_missing else hint, code="KP302"
             )
         if self.without_vocabulary:
-            lines = (f"  {p!r}: {why}" for p, why in self.without_vocabulary.items())
+            lines = [f"{p!r}: {why}" for p, why in self.without_vocabulary.items()]
             raise LegacyModelError(
-                "what these layers have learned is missing, so they would be empty:\n"
-                + "\n".join(lines),
+                "what these layers have learned is missing, so they would be empty:\n  "
+                + "\n  ".join(cut(lines)),
                 code="KP305",
             )
         if self.missing:
@@ -170,10 +171,13 @@ def _short(name: str) -> str:
 
 
 def _listed(named: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(
-        f"  {_short(name)} (layers {', '.join(repr(p) for n, p in named if n == name)})"
-        for name in sorted({name for name, _ in named})
-    )
+    layers = collections.defaultdict[str, list[str]](list)
+    for name, layer in named:
+        layers[name].append(repr(layer))
+    lines = [
+        f"{_short(x)} (layers {', '.join(cut(layers[x]))})" for x in sorted(layers)
+    ]
+    return "  " + "\n  ".join(cut(lines))
 
 
 Converting: TypeAlias = Generator[Report, None, Result]
