@@ -25,6 +25,7 @@ import keras
 
 import keras_policies
 from keras_policies._common import comparing
+from keras_policies._common.process import EndedError
 from keras_policies.backends.running import backend as running
 from keras_policies.legacy import plain_keras, verification
 from keras_policies.legacy.base.traced_functions import TensorSpec
@@ -85,7 +86,7 @@ def tried(path, written, processes):
         for name, call in processes.items():
             try:
                 outputs, _ = call(written, nest)
-            except plain_keras.PlainKerasError as error:
+            except (plain_keras.PlainKerasError, EndedError) as error:
                 return f"RAISES on {name}: {error}"
             pairs = zip(outputs, wanted, strict=True)
             share = max(comparing.relative_difference(*pair) for pair in pairs)

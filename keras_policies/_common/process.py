@@ -71,6 +71,11 @@ class Process:
             process.communicate()
             self._printed.close()
 
+    def start(self) -> None:
+        """Start the process unless it runs; it imports Keras meanwhile."""
+        with self.lock:
+            self._running()
+
     def ask(self, *request: Any) -> Any:
         """Return the answer to a request; raise EndedError if the process ends."""
         with self.lock:
@@ -80,14 +85,19 @@ class Process:
                 self.close()
                 raise
 
-    def _answer(self, request: Any) -> Any:
+    def _running(self) -> subprocess.Popen[bytes]:
         import keras
 
         key = [os.getpid(), self._backend or keras.backend.backend(), *sys.path]
         if key != self._key or time.monotonic() > self._used + IDLE / 2:
             self.close()
         self._key = key
-        process = self._process = self._process or self._start()
+        if self._process is None:
+            self._process, self._used = self._started(), time.monotonic()
+        return self._process
+
+    def _answer(self, request: Any) -> Any:
+        process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
         timer = threading.Timer(self.seconds, process.kill)
@@ -105,7 +115,7 @@ class Process:
         self._used = time.monotonic()
         return answer
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> subprocess.Popen[bytes]:
         _, backend, *path = self._key
         command = [sys.executable, "-W", "ignore", "-c", START, __file__]
         try:

@@ -1,6 +1,7 @@
 """Compares a model with the one that its code builds, in a process of its own."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -52,6 +53,8 @@ class Comparison:
         self, model: keras.Model, folder: pathlib.Path, *, train: bool
     ) -> None:
         self._model, self._folder, self._train = model, folder, train
+        with contextlib.suppress(EndedError):  # `next_style` raises it
+            self._process(has_user_code=False).start()  # most models need this one
 
     def next_style(self, code: str, module: Module) -> tuple[Style, bool]:
         """Run a module; return its style if its model is equal, or the next to try.
@@ -59,8 +62,7 @@ class Comparison:
         Also return whether outputs were compared. Raise SourceError if no style is
         left, or if the process ends.
         """
-        library = "tensorflow" in sys.modules
-        other = process(has_user_code=bool(module.imports), has_tensorflow=library)
+        other = self._process(has_user_code=bool(module.imports))
         try:
             with other.lock:
                 return self._next_style(code, module, other.ask)
@@ -70,6 +72,10 @@ class Comparison:
                 f"did not answer: {error}.",
                 ENDED,
             ) from error
+
+    def _process(self, *, has_user_code: bool) -> Process:
+        has_tensorflow = "tensorflow" in sys.modules
+        return process(has_user_code=has_user_code, has_tensorflow=has_tensorflow)
 
     def _next_style(
         self, code: str, module: Module, ask: Callable[..., Any]
@@ -95,7 +101,7 @@ class Comparison:
                 "layers that several inner models share would have separate weights"
             )
         if not reason:
-            has_loaded = ask("load", self._weights) == comparison.digests(model)
+            has_loaded = not weights or self._has_equal_weights(ask)
             is_equal = has_loaded and self._has_equal_outputs(ask, module.policies)
             if is_equal is not False:
                 return style, is_equal is True
@@ -118,6 +124,9 @@ class Comparison:
         with files.in_temporary_folder():
             save_weights(self._model, file)
         return str(file)
+
+    def _has_equal_weights(self, ask: Callable[..., Any]) -> bool:
+        return bool(ask("load", self._weights) == comparison.digests(self._model))
 
     @functools.cached_property
     def _example(self) -> tuple[Sequence[Any], Sequence[Any]] | None:

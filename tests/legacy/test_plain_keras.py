@@ -91,8 +91,8 @@ def test_classes_of_the_user_cannot_be_had_there(tmp_path):
 def test_a_folder_takes_one_process(tmp_path, monkeypatch, capsys):
     started = []
     counted = plain_keras.Process()
-    stock = counted._start
-    monkeypatch.setattr(counted, "_start", lambda: started.append(1) or stock())
+    stock = counted._started
+    monkeypatch.setattr(counted, "_started", lambda: started.append(1) or stock())
     monkeypatch.setattr(plain_keras, "shared", counted)
     sources = [str(FLOAT32), str(FLOAT32.parents[1] / "sgd_decay" / "model.h5")]
     new = tmp_path / "new"
