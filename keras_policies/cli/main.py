@@ -94,7 +94,7 @@ def _add_convert(kinds: Any) -> None:
         "convert",
         usage="keras-policies convert [options] SOURCE DEST.keras\n"
         "       keras-policies convert [options] --output-dir DIR PATH...",
-        help="write .keras files that stock Keras 3 can open",
+        help="write .keras files that plain Keras 3 can open",
         epilog="example: keras-policies convert model_of_2020 model.keras",
     )
     command.add_argument(

@@ -1,4 +1,4 @@
-"""`convert_model`: converts a legacy file to a `.keras` file for stock Keras 3."""
+"""`convert_model`: converts a legacy file to a `.keras` file for plain Keras 3."""
 
 import contextlib
 import dataclasses
@@ -139,7 +139,7 @@ def convert_model(
     texts: str = "inside",
     input_shapes: InputShapes = None,
 ) -> Converted:
-    """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
+    """Open a legacy model, and save it as a `.keras` file that plain Keras 3 opens.
 
     The new file is written to a temporary path and then moved to `destination`, so you
     get a complete file or none. `source` is never changed.

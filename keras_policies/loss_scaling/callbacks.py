@@ -39,7 +39,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     epoch was skipped with the scale at its minimum, or the loss of an epoch is not
     finite under a loss scale that never skips a step, such as a fixed one.
 
-    With the optimizer of stock Keras, which does not count skipped steps, every batch
+    With the optimizer of plain Keras, which does not count skipped steps, every batch
     of `fit` without an update counts as skipped. Without a loss scale, the callback
     warns once and adds nothing, so that one script can switch precision.
 
@@ -106,7 +106,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         scale = scaling.value or 0.0
         is_same, self._scale = self._scale == scale, scale
         is_stock = not isinstance(self.model.optimizer, LossScaleOptimizer)
-        # Stock Keras does not count skipped steps, but each of them lowers the scale.
+        # Plain Keras does not count skipped steps, but each of them lowers the scale.
         if batches and not applied and (is_same if is_stock else not skipped):
             self._warn_once("unused", self._about_other_optimizers())
             scale = float("nan")
@@ -137,7 +137,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     def _steps(self) -> tuple[int, int]:
         """Return counts whose differences are the numbers of skipped and applied steps.
 
-        Stock Keras does not count the former.
+        Plain Keras does not count the former.
         """
         optimizer = self.model.optimizer
         applied = int(keras_internals.step_count(optimizer.inner_optimizer))

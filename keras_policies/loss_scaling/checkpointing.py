@@ -17,7 +17,7 @@ from keras_policies._common.warnings import warn
 
 
 class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
-    """A wrapper that is saved as stock Keras saves it, or as its inner optimizer.
+    """A wrapper that is saved as plain Keras saves it, or as its inner optimizer.
 
     Copies include its own state, the loss scale and the step counts. A deep copy
     updates the same variables; an unpickled optimizer, those of its first `apply`.
@@ -60,7 +60,7 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
             )
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        # Stock Keras would set the wrapper's own variables, and ignore the others.
+        # Plain Keras would set the wrapper's own variables, and ignore the others.
         if len(weights) != len(self.variables):
             raise ValueError(
                 f"Pass a value for each of the {len(self.variables)} variables of the "

@@ -58,7 +58,7 @@ def _obey(model: keras.Model, policy: Policy, is_scaled: bool) -> None:
                 "Pass the inner optimizer to use the policy's loss scale."
             )
     elif policy.loss_scale is None or not is_scaled:
-        # Otherwise stock Keras would wrap when it reads the saved model.
+        # Otherwise plain Keras would wrap when it reads the saved model.
         keras_internals.record_no_auto_scale_loss(model)
     elif optimizer is not None:
         name = "loss_scale_optimizer"
@@ -106,7 +106,7 @@ keras_internals.after_additional_loss(_in_dtype_of_losses)
 
 
 class LegacyLossScaleOptimizer:
-    """Reads the `LossScaleOptimizer` configs of tf.keras that stock Keras refuses."""
+    """Reads the `LossScaleOptimizer` configs of tf.keras that plain Keras refuses."""
 
     from_config = LossScaleOptimizer.from_config
 

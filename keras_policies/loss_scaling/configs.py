@@ -1,6 +1,6 @@
 """Checks the arguments of `LossScaleOptimizer`; reads and writes its configs.
 
-Stock Keras reads `initial_scale` and `dynamic_growth_steps`, and refuses other keys. It
+Plain Keras reads `initial_scale` and `dynamic_growth_steps`, and refuses other keys. It
 ignores a key beside the config of the inner optimizer (tested in Keras 3.8 and 3.15,
 `.keras` and HDF5). A rule that these two cannot express is stored under such a key:
 
@@ -21,14 +21,14 @@ from keras_policies.loss_scaling.hyperparameters import SETTINGS
 from keras_policies.loss_scaling.loss_scale import DynamicLossScale, LossScale
 
 LOSS_SCALE = "loss_scale"
-# The growth period, for stock Keras, of a rule without one: its counter is an int32.
+# The growth period, for plain Keras, of a rule without one: its counter is an int32.
 NEVER = 2**31 - 1
 # An attribute of inner optimizers that a user has wrapped. `compile` may wrap one again
 # and again, and those of files may be wrapped to get another loss scale.
 IS_WRAPPED = "_keras_policies_is_wrapped"
 FORMER = (
     "keras_policies.experimental.LossScaleOptimizer takes the arguments of tf.keras "
-    "and stock Keras."
+    "and plain Keras."
 )
 
 
@@ -108,7 +108,7 @@ def stock_rule(initial_scale: float, growth_steps: int) -> LossScale:
 
 
 def with_rule(config: Config, rule: LossScale) -> Config:
-    """Add a rule that stock Keras lacks to a config; warn if it cannot be read back."""
+    """Add a rule that plain Keras lacks to a config; warn if it cannot be read back."""
     stock = stock_rule(config["initial_scale"], config["dynamic_growth_steps"])
     if rule == stock:
         return config

@@ -44,7 +44,7 @@ class LossScale(abc.ABC):
             NaN or infinite one. If False, gradients are never checked, and
             `after_step` is never called.
         increment_period: int, the finite steps in a row before the scale grows;
-            None if the rule has no such number. In a file, it is for stock Keras.
+            None if the rule has no such number. In a file, it is for plain Keras.
         minimum: float, the smallest scale after an overflow; None if the rule has no
             such limit. `LossScaleLogger` warns when training halts there.
 

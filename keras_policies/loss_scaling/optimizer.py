@@ -20,7 +20,7 @@ from keras_policies.loss_scaling.hyperparameters import (
 )
 from keras_policies.loss_scaling.loss_scale import LossScale, LossScaleLike, choose
 
-# Inside, ours is read and compiled where stock Keras uses its own.
+# Inside, ours is read and compiled where plain Keras uses its own.
 instead_of_stock = keras_internals.Inside()
 
 
@@ -143,7 +143,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     @property
     def skipped_steps(self) -> Tensor:
         """integer scalar tensor, the steps skipped since the optimizer was created."""
-        # Stock Keras leaves this variable at zero: it counts in the inner optimizer's.
+        # Plain Keras leaves this variable at zero: it counts in the inner optimizer's.
         return _value(keras_internals.step_count(self))
 
     @property
@@ -314,7 +314,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
         trainable_variables: list[Tensor],
         are_scaled: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
-        # Stock Keras repeats the step here; this calls `apply`.
+        # Plain Keras repeats the step here; this calls `apply`.
         with self.loop.step("stateless_apply", grads, are_scaled):
             applied: tuple[list[Tensor], list[Tensor]]
             applied = keras.optimizers.Optimizer.stateless_apply(
@@ -367,7 +367,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     def get_config(self) -> Config:
         """Return a config that a stock `LossScaleOptimizer` also accepts.
 
-        Stock Keras reads the initial scale and the growth period; without a period, the
+        Plain Keras reads the initial scale and the growth period; without a period, the
         scale never grows there. `from_config` restores the whole rule. Warns if Keras
         does not know the class of the rule.
         """
@@ -380,7 +380,7 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     def from_config(
         cls, config: Config, custom_objects: CustomObjects = None
     ) -> "LossScaleOptimizer":
-        """Return the optimizer for a config of ours, of stock Keras or of tf.keras."""
+        """Return the optimizer for a config of ours, of plain Keras or of tf.keras."""
         return cls.wrapping_again(**configs.arguments(config, custom_objects))
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ class Scaling:
     rule: LossScale | None  # how the scale moves; None if the loss is not scaled
     value: float | None  # the scale of the next step (unitless)
     is_compiled: bool = True  # False if only `compile` will scale the loss
-    is_stock: bool = False  # whether stock Keras scales it
+    is_stock: bool = False  # whether plain Keras scales it
     is_only: bool = True  # whether the model has no other optimizers
 
     @property
@@ -35,7 +35,7 @@ class Scaling:
         is_lowest = self.minimum is not None and self.value <= self.minimum
         return (
             loss_scales.in_short(self.rule, self.value)
-            + (" (stock Keras)" if self.is_stock else "")
+            + (" (plain Keras)" if self.is_stock else "")
             + (" (at its minimum)" if is_lowest else "")
             + ("" if self.is_compiled else ", once compiled")
             + ("" if self.is_only else " (of model.optimizer)")
@@ -81,7 +81,7 @@ def other_optimizers(model: keras.Model) -> dict[str, keras.optimizers.Optimizer
 
 
 def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
-    """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
+    """Return the rule of a `LossScaleOptimizer`, ours or that of plain Keras."""
     if isinstance(optimizer, LossScaleOptimizer):
         return optimizer.rule
     return configs.stock_rule(optimizer.initial_scale, optimizer.dynamic_growth_steps)

@@ -54,7 +54,7 @@ def global_policy() -> keras.DTypePolicy:
     """Return the global policy, as a `Policy`.
 
     A policy that stock code set is returned as the `Policy` of that name, with the
-    loss scale that stock Keras would use. A `DTypePolicyMap` or a quantized policy
+    loss scale that plain Keras would use. A `DTypePolicyMap` or a quantized policy
     has no such `Policy` and is returned unchanged.
 
     Example:

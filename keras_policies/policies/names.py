@@ -1,4 +1,4 @@
-"""Policy names: their dtypes, and their names in stock Keras."""
+"""Policy names: their dtypes, and their names in plain Keras."""
 
 import contextlib
 from typing import NamedTuple
@@ -100,14 +100,14 @@ def source_name(name: str) -> str:
 
 
 def stock_name(name: str, dtypes: Dtypes) -> str | None:
-    """Return stock Keras's name for a policy's dtypes; warn about `name` if none."""
+    """Return plain Keras's name for a policy's dtypes; warn about `name` if none."""
     compute, variable = dtypes
     mixed = f"mixed_{compute}"
     if compute is not None and dtypes == NAMES.get(mixed):
         return mixed
     if compute not in (None, variable):
         warn(
-            f"Stock Keras has no policy with the compute dtype {compute} and the "
+            f"Plain Keras has no policy with the compute dtype {compute} and the "
             f"variable dtype {variable}: {name!r} is saved as {compute!r}, "
             "so a model loaded from the file has weights of that dtype."
         )

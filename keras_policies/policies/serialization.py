@@ -190,7 +190,7 @@ def _from_tf_keras(class_name: str, config: Config) -> keras.Model:
 def _load_from_hdf5(
     stock: Callable[..., keras.Model], filepath: Path, **options: Any
 ) -> keras.Model:
-    """Load an HDF5 file with stock Keras, or else ours if it has a legacy policy."""
+    """Load an HDF5 file with plain Keras, or else ours if it has a legacy policy."""
     from keras_policies.legacy import loading
     from keras_policies.legacy.readers import hdf5
 

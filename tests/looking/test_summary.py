@@ -170,7 +170,7 @@ SCALINGS = {
     "stock policy": (
         keras.DTypePolicy("mixed_float16"),
         "sgd",
-        "dynamic, 32768 (stock Keras)",
+        "dynamic, 32768 (plain Keras)",
     ),
     "at its minimum": (
         mp.Policy("mixed_float16", mp.DynamicLossScale(4, minimum=4)),
@@ -194,12 +194,12 @@ SCALINGS = {
         lambda: type("Mine", (keras.optimizers.LossScaleOptimizer,), {})(
             keras.optimizers.SGD(), initial_scale=1
         ),
-        "dynamic, 1 (stock Keras)",
+        "dynamic, 1 (plain Keras)",
     ),
     "loss_scale_factor": (
         "float32",
         lambda: keras.optimizers.SGD(loss_scale_factor=4),
-        "fixed, 4 (stock Keras)",
+        "fixed, 4 (plain Keras)",
     ),
 }
 

@@ -197,7 +197,7 @@ def _recursion_limit(depth: int) -> Iterator[None]:
 
 
 def _make_policies_plain(model: keras.Model, model_policy: PolicyLike | None) -> None:
-    """Set the model's own policy, and give all layers policies of stock Keras."""
+    """Set the model's own policy, and give all layers policies of plain Keras."""
     if model_policy is not None:
         model.dtype_policy = model_policy
         keras_internals.note_given(model)

@@ -110,7 +110,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
             compiled()  # raises again if the metrics are not the reason
             not_converted.append(training.unreadable("metrics", error))
     if plan.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
-        # Stock Keras only wraps the optimizer of a saved model if the global policy is
+        # Plain Keras only wraps the optimizer of a saved model if the global policy is
         # mixed_float16; otherwise it would lose the state of a wrapped one.
         model.optimizer.saved_as_inner = True
     problems = restore(model, plan.legacy.optimizer, pairs)

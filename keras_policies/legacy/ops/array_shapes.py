@@ -73,7 +73,7 @@ def transpose(
     a: Value, perm: tuple[int, ...] | None = None, conjugate: bool = False
 ) -> Value:
     """Reorder the axes; no tensor here is complex."""
-    if perm is None:  # for None, stock Keras on torch calls the deprecated `x.T`
+    if perm is None:  # for None, plain Keras on torch calls the deprecated `x.T`
         perm = tuple(reversed(range(computed.rank(a))))
     return ops.transpose(a, axes=perm)
 

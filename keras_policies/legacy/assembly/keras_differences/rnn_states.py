@@ -1,6 +1,6 @@
 """Stateful RNNs of a SavedModel keep their states in `.keras` files.
 
-Stock Keras neither writes nor reads the states of an RNN. Those from a SavedModel are
+Plain Keras neither writes nor reads the states of an RNN. Those from a SavedModel are
 written as assets of the layer, and read if this package is imported. Plain Keras also
 opens such a file, and starts from zero. In docs/keras-faults.md, this is the row
 "stateful recurrent layers".
