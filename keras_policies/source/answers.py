@@ -12,18 +12,20 @@ import sys
 from typing import Any
 
 TOLD = 1500  # characters of an error
-PLAIN, WHOLE = "plain", "whole"  # whether the package's `__init__` runs
-# Keras imports TensorFlow only to ask whether it has to save something of it.
-WITHOUT_TENSORFLOW, ANY = "without tensorflow", "any"
+USER_CODE, TENSORFLOW = "user code", "tensorflow"
 
 
 class Answers:
-    """Answers requests about one model after the other."""
+    """Answers requests about one model after the other; `needs` lists what these need.
 
-    def __init__(self, mode: str, library: str) -> None:
-        if library == WITHOUT_TENSORFLOW:
+    Without `USER_CODE`, the package's `__init__` does not run. Without `TENSORFLOW`,
+    Keras does not import it, only to ask whether it has to save something of it.
+    """
+
+    def __init__(self, *needs: str) -> None:
+        if TENSORFLOW not in needs:
             sys.modules["tensorflow"] = None  # type: ignore[assignment]
-        if mode == PLAIN:
+        if USER_CODE not in needs:
             spec = importlib.util.find_spec("keras_policies")
             assert spec is not None
             module = importlib.util.module_from_spec(spec)

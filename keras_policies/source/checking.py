@@ -8,7 +8,7 @@ import itertools
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import keras
@@ -54,7 +54,7 @@ class Comparison:
     ) -> None:
         self._model, self._folder, self._train = model, folder, train
         with contextlib.suppress(EndedError):  # `next_style` raises it
-            self._process(has_user_code=False).start()  # most models need this one
+            process().start()  # most models import nothing
 
     def next_style(self, code: str, module: Module) -> tuple[Style, bool]:
         """Run a module; return its style if its model is equal, or the next to try.
@@ -62,7 +62,7 @@ class Comparison:
         Also return whether outputs were compared. Raise SourceError if no style is
         left, or if the process ends.
         """
-        other = self._process(has_user_code=bool(module.imports))
+        other = process(module.imports)
         try:
             with other.lock:
                 return self._next_style(code, module, other.ask)
@@ -72,10 +72,6 @@ class Comparison:
                 f"did not answer: {error}.",
                 ENDED,
             ) from error
-
-    def _process(self, *, has_user_code: bool) -> Process:
-        has_tensorflow = "tensorflow" in sys.modules
-        return process(has_user_code=has_user_code, has_tensorflow=has_tensorflow)
 
     def _next_style(
         self, code: str, module: Module, ask: Callable[..., Any]
@@ -101,7 +97,9 @@ class Comparison:
                 "layers that several inner models share would have separate weights"
             )
         if not reason:
-            has_loaded = not weights or self._has_equal_weights(ask)
+            has_loaded = not weights or (
+                ask("load", self._weights) == comparison.digests(model)
+            )
             is_equal = has_loaded and self._has_equal_outputs(ask, module.policies)
             if is_equal is not False:
                 return style, is_equal is True
@@ -124,9 +122,6 @@ class Comparison:
         with files.in_temporary_folder():
             save_weights(self._model, file)
         return str(file)
-
-    def _has_equal_weights(self, ask: Callable[..., Any]) -> bool:
-        return bool(ask("load", self._weights) == comparison.digests(self._model))
 
     @functools.cached_property
     def _example(self) -> tuple[Sequence[Any], Sequence[Any]] | None:
@@ -155,12 +150,15 @@ class Comparison:
         return all(comparing.relative_difference(*pair) <= allowed for pair in pairs)
 
 
-@functools.cache
-def process(*, has_user_code: bool, has_tensorflow: bool) -> Process:
-    """Return the process that runs code, with the package's patches for user code."""
-    mode = answers.WHOLE if has_user_code else answers.PLAIN
-    library = answers.ANY if has_tensorflow else answers.WITHOUT_TENSORFLOW
-    return Process(answers.__file__, mode, library, seconds=SECONDS)
+_processes = functools.cache(
+    functools.partial(Process, answers.__file__, seconds=SECONDS)
+)
+
+
+def process(imports: Collection[Any] = ()) -> Process:
+    """Return the process for code that imports these classes of the user."""
+    needs = [answers.TENSORFLOW] * ("tensorflow" in sys.modules)
+    return _processes(*needs, *[answers.USER_CODE] * bool(imports))
 
 
 def save_weights(model: keras.Model, file: pathlib.Path) -> None:

@@ -138,8 +138,8 @@ def test_layers_that_are_wired_at_random_take_linear_time():
 
 
 def test_a_process_that_does_not_answer_is_ended(monkeypatch):
-    process = Process(answers.__file__, "plain", "any", seconds=0)
-    monkeypatch.setattr(checking, "process", lambda **_: process)
+    process = Process(answers.__file__, seconds=0)
+    monkeypatch.setattr(checking, "process", lambda *_: process)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)], name="net")
     with pytest.raises(SourceError, match="builds 'net' .* did not answer") as raised:
         keras_policies.to_source(model)

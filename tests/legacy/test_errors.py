@@ -26,6 +26,7 @@ from keras_policies import (
 )
 from keras_policies.legacy.assembly import explanations
 from keras_policies.legacy.guards import guarded_hdf5
+from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers.checkpoint import protos
 
 SOURCE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
@@ -817,3 +818,31 @@ def test_inspect_counts_the_weights_of_inner_layers():
     assert counts["inner/inner_1"] == 72
     assert counts["inner/inner_bn"] == 36
     assert found.parameters == 209
+
+
+MANY = [f"layer {n}" for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("report", "match"),
+    [
+        pytest.param(
+            Report(without_vocabulary=dict.fromkeys(MANY, "it is empty")),
+            r"'layer 49': it is empty\n  and 10 more$",
+            id="empty-layers",
+        ),
+        pytest.param(
+            Report(missing=tuple(("Mine", name) for name in MANY)),
+            r"Mine \(layers 'layer 0', .*, 'layer 49', and 10 more\)",
+            id="one-class",
+        ),
+        pytest.param(
+            Report(missing=tuple((name, "x") for name in MANY)),
+            r"layer 53 \(layers 'x'\)\n  and 10 more",
+            id="many-classes",
+        ),
+    ],
+)
+def test_a_list_of_layers_in_an_error_is_cut(report, match):
+    with pytest.raises(LegacyModelError, match=match):
+        report.raise_if_missing("model.h5")
