@@ -38,18 +38,27 @@ TOLERANCES = {
 }
 
 SEED = 0
-EXAMPLES = 2  # in a batch of unknown size
-EXAMPLES_OF_WORDS = 4  # of integers or texts: see `_pad`
+SCALES = 1.0, 30.0, 1000.0  # of normally distributed inputs: small ones bend nothing
+FEW, MANY = 2, 5  # examples in a batch of unknown size: nothing may depend on it
+# Scales of many examples: the last three have padding, of which a large one of masked
+# scores is not the same in all releases of Keras.
+ROWS = 30.0, 1000.0, 1.0, 1.0, 1.0
 # Lengths of unknown axes, in turn. They are tried in this order, because some models
 # need equal ones, others long ones.
 LENGTHS = (5, 7, 6, 8, 9), (6,), (32,), (64,), (224,)
 # Integers below these are tried, then those below the length of a table.
 BOUNDS = {"uint8": 256, "int8": 100}
+# Lengths of unknown axes in a second batch, by those in the first.
+OTHER_LENGTHS: dict[tuple[int, ...], tuple[int, ...]] = {
+    **{(5, 7, 6, 8, 9): (6, 8, 5, 7, 9), (6,): (8,)},
+    **{(32,): (64,), (64,): (96,), (224,): (256,)},
+}
 BOUND = 12
 FLOATS = "bfloat16", "float16", "float32", "float64"
 UNKNOWN = b"?"  # a text that is not in any table
 SHARE_OF_KEYS = 0.7  # of the inputs if the model has lookup tables
 PADDING = -1.0, 0.0  # the last vectors of the last sequence
+MASK = 0, 1  # the range of a mask of integers
 PADDED = 2  # words at the end of a sequence
 
 
@@ -72,31 +81,35 @@ class Recipe:
         (2, 4, 3)
     """
 
-    lengths: Sequence[int] = LENGTHS[0]  # of unknown axes, in turn
+    batch: int = FEW  # of unknown size
+    lengths: tuple[int, ...] = LENGTHS[0]  # of unknown axes, in turn
     bound: int | None = None  # numbers are integers below it
     # Keys of lookup tables, by dtype, of which most inputs are drawn.
     keys: Mapping[str, Sequence[Any]] = dataclasses.field(
         default_factory=lambda: {"string": [UNKNOWN]}
     )
+    scales: tuple[float, ...] = SCALES[:1]  # of the examples, in turn
+    # By number of the input: the lowest and the highest integer, and numbers that are
+    # among the drawn ones.
+    ranges: Mapping[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    points: Mapping[int, Sequence[float]] = dataclasses.field(default_factory=dict)
 
 
 def recipes(specs: Iterable[Spec]) -> Iterator[Recipe]:
     """Yield recipes in the order to try them: not all inputs suit every model."""
     is_fixed = all(None not in (spec.shape or ())[1:] for spec in specs)
     for bound, lengths in itertools.product((None, 2), LENGTHS[: 1 if is_fixed else 5]):
-        yield Recipe(lengths, bound)
+        yield Recipe(lengths=lengths, bound=bound)
 
 
 def shapes(specs: Sequence[Spec], recipe: Recipe) -> list[tuple[int, ...]]:
     """Return the shapes of the arrays that `draw` returns."""
     sizes = itertools.cycle(recipe.lengths)
-    has_words = any(_is_whole(spec.dtype, recipe.bound) for spec in specs)
-    examples = EXAMPLES_OF_WORDS if has_words else EXAMPLES
     found = []
     for spec in specs:
         batch, *rest = spec.shape or [1]
         shape = [n if n is not None else next(sizes) for n in rest]
-        full = examples if batch is None else batch, *shape
+        full = recipe.batch if batch is None else batch, *shape
         found.append(full if spec.shape else ())
     return found
 
@@ -109,16 +122,24 @@ def draw(specs: Sequence[Spec], recipe: Recipe) -> list[Array]:
     """
     random = np.random.default_rng(SEED)
     keys, bound, inputs = recipe.keys, recipe.bound, []
-    for spec, shape in zip(specs, shapes(specs, recipe), strict=True):
-        drawn = _random(random, spec.dtype, shape, bound)
+    for number, shape in enumerate(shapes(specs, recipe)):
+        spec, limits = specs[number], recipe.ranges.get(number)
+        is_whole = _is_whole(spec.dtype, bound) or limits is not None
+        drawn = _random(random, spec.dtype, shape, bound, limits)
+        if shape and drawn.dtype.kind not in "biuO" and not is_whole:
+            factors = np.resize(recipe.scales, shape[0])
+            drawn *= factors.reshape(-1, *[1] * (len(shape) - 1)).astype(drawn.dtype)
         if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
             vectors = np.reshape(PADDING, (-1, *[1] * (len(shape) - 2)))
             drawn[-1, -len(PADDING) :] = vectors
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
             chosen = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
             drawn = np.where(random.random(shape) < SHARE_OF_KEYS, chosen, drawn)
-        if _is_whole(spec.dtype, bound) and len(shape) > 1:
+        if is_whole and len(shape) > 1:
             _pad(drawn)
+        if len(shape) > 1 and shape[0] >= MANY:
+            _show_ends(drawn, limits)
+        _plant(drawn, recipe.points.get(number, ()))
         inputs.append(drawn)
     return inputs
 
@@ -148,9 +169,30 @@ def _pad(words: Array) -> None:
             row[:PADDED] = none
 
 
+def _show_ends(drawn: Array, limits: tuple[int, int] | None) -> None:
+    """Give the second example the ends of a range. Masks begin with 1 in both first."""
+    if drawn.dtype.kind == "b":
+        drawn[:2, 0] = True
+    elif limits is not None:
+        drawn[0 if limits == MASK else 1 : 2] = np.resize(limits[::-1], drawn.shape[1:])
+
+
+def _plant(drawn: Array, points: Sequence[float]) -> None:
+    """Put points at every other place of an array, or at all of one with few places."""
+    places = drawn.reshape(-1)[:: 1 if drawn.size <= 2 * len(points) else 2]
+    if len(points):
+        places[:] = np.resize(np.asarray(points), len(places)).astype(drawn.dtype)
+
+
 def _random(
-    random: np.random.Generator, dtype: str, shape: Sequence[int], bound: int | None
+    random: np.random.Generator,
+    dtype: str,
+    shape: Sequence[int],
+    bound: int | None,
+    limits: tuple[int, int] | None,
 ) -> Array:
+    if limits is not None:
+        return random.integers(limits[0], limits[1] + 1, shape).astype(dtype)
     if dtype == "bool":
         return random.random(shape) < 0.7
     if dtype == "string":

@@ -73,6 +73,8 @@ class Converted:
             and those of the graph in its own file, as a share of the largest number;
             None if they were not compared.
         not_checked: str, why the model was not compared with a graph; None if it was.
+        checked_on: str, the examples on which it was, such as "3 scales, batches of 2
+            and 5"; None if it was not.
         plain_difference: float, the largest difference on seeded inputs between the
             outputs of the new file in plain Keras and those of the graph in the legacy
             file (or of the model, if there is no graph), as a share of the largest
@@ -97,11 +99,13 @@ class Converted:
     plain_difference: float | None = None
     not_plain: str | None = None
     texts: str | None = None
+    checked_on: str | None = None
 
     @property
     def check(self) -> str:
         """str, the result of comparing the model with the graph in its own file."""
-        return str(Check(self.graph_difference, self.not_checked))
+        text = str(Check(self.graph_difference, self.not_checked))
+        return f"{text}, on {self.checked_on}" if self.checked_on else text
 
     @property
     def plain(self) -> str:
@@ -239,6 +243,7 @@ def convert_model(
         allowed_difference=proof.compared and proof.compared.allowed,
         graph_difference=built.check and built.check.difference,
         not_checked=built.check and built.check.reason,
+        checked_on=(built.check and built.check.where) or None,
         plain_difference=proof.difference,
         not_plain=proof.not_plain,
         texts=None if read_by is None else str(beside),

@@ -19,6 +19,7 @@ from keras_policies._common.types import (
 )
 from keras_policies.legacy import keras_files, notices, progress
 from keras_policies.legacy.assembly import build, checking
+from keras_policies.legacy.assembly.comparison import EqualForMasksError
 from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
@@ -265,6 +266,7 @@ def rebuild(
         attempts = [False, True] if may_rebuild and has_function else [False]
         namesakes = frozenset[str]()
         problems: list[tuple[bool, LegacyModelError]] = []
+        equal_for_masks: build.Built | None = None
         while attempts:
             attempt = dataclasses.replace(
                 options, by_function=attempts[0], namesakes=namesakes
@@ -282,11 +284,15 @@ def rebuild(
                 return _checked(built, options.signature, verify)
             except LegacyModelError as error:
                 problems.append((attempt.by_function, error))
+                if isinstance(error, EqualForMasksError):
+                    equal_for_masks = built._replace(check=error.check)
                 if not may_rebuild or isinstance(error, errors.LimitError):
                     break
                 if error.suspects <= namesakes:
                     attempts = attempts[1:]
                 namesakes |= error.suspects
+        if equal_for_masks is not None:
+            return equal_for_masks
         # Errors about the config say more than those about the function.
         _, first = min(problems, key=lambda problem: problem[0])
         problem = _about_signature(first, legacy, options.signature)

@@ -39,6 +39,11 @@ def notices(built: Built) -> Iterator[str]:
 def _check_notices(check: Check, not_converted: Sequence[str]) -> Iterator[str]:
     if check.difference is None:
         yield f"{check}."
+    if check.masks:
+        yield (
+            "the model computes what its own graph does where these inputs are masks, "
+            f"0 or 1: {', '.join(check.masks)}. For other integers, it differs."
+        )
     if check.dropouts:
         yield (
             "the original model applies dropout also when it predicts (a call with "

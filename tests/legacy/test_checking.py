@@ -1,5 +1,6 @@
 """A model is compared with the graph in its own file: what that finds, and what not."""
 
+import contextlib
 import dataclasses
 import gc
 import types
@@ -20,6 +21,8 @@ from keras_policies.legacy.assembly import (
     build,
     checking,
     comparison,
+    examples,
+    judging,
 )
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.traced_functions import (
@@ -409,12 +412,14 @@ def test_no_sum_of_the_drawn_numbers_is_negative_in_all_examples():
     for size in range(1, 40):
         for batch in (None, 3):
             spec = TensorSpec((batch, size), "float32")
-            (drawn,) = comparing.draw([spec], Recipe((5,), keys={}))
+            (drawn,) = comparing.draw([spec], Recipe(lengths=(5,), keys={}))
             assert drawn.sum(1).min() < 0 < drawn.sum(1).max()
 
 
 def test_inputs_end_with_vectors_that_may_be_padding():
-    (found,) = comparing.draw([TensorSpec((None, 5, 3), "float32")], Recipe((5,)))
+    (found,) = comparing.draw(
+        [TensorSpec((None, 5, 3), "float32")], Recipe(lengths=(5,))
+    )
     np.testing.assert_array_equal(found[-1, -2:], [[-1.0] * 3, [0.0] * 3])
     assert np.all(found[0] != 0)
 
@@ -427,7 +432,7 @@ def test_inputs_end_with_vectors_that_may_be_padding():
     ],
 )
 def test_words_have_padding_at_either_end_or_nothing_else(spec, bound):
-    (found,) = comparing.draw([spec], Recipe((5,), bound, {}))
+    (found,) = comparing.draw([spec], Recipe(4, (5,), bound, {}))
     assert found.shape == (4, 5)
     assert found[3, -2:].tolist() == found[1, :2].tolist() == [0, 0]
     assert found[2].tolist() == [0] * 5
@@ -437,7 +442,7 @@ def test_words_have_padding_at_either_end_or_nothing_else(spec, bound):
 
 def test_texts_have_padding_also_if_there_is_a_table():
     keys = {"string": [b"a"], "int64": []}
-    (found,) = comparing.draw([TensorSpec((None, 1), "string")], Recipe(keys=keys))
+    (found,) = comparing.draw([TensorSpec((None, 1), "string")], Recipe(4, keys=keys))
     assert found[2].tolist() == [b""]
     assert found[0, 0] != b""
 
@@ -510,3 +515,128 @@ def test_an_interpreter_is_freed_with_its_last_reference():
         assert freed() is None  # it holds each variable that it has read
     finally:
         gc.enable()
+
+
+# Models that bend where small random numbers do not lead.
+
+
+@pytest.fixture(scope="module")
+def bends(tmp_path_factory):
+    archives = lost_files.archives(NEWEST, ("-bends",))
+    folder = legacy_files.unpacked(tmp_path_factory.mktemp("bends"), archives)
+    return folder / NEWEST
+
+
+@contextlib.contextmanager
+def planned(path):
+    with readers.read(path / "model") as legacy:
+        yield plan.make(legacy)
+
+
+# Case -> a wrong function that is the right one on two examples of small numbers.
+WRONG = {
+    "limit_of_20": lambda x: 2.0 * x,
+    "limit_of_100000": lambda x: keras.ops.clip(2.0 * x, -2e5, 2e5),
+    "nothing_below_a_thousandth": lambda x: keras.ops.abs(2.0 * x),
+    "step_at_a_half": lambda x: keras.ops.where(x >= 0.5, 1.0, 0.0),
+    "times_the_batch": lambda x: 2.0 * x,
+    "times_the_length": lambda x: 5.0 * x,
+}
+
+
+@pytest.mark.once("the examples are the same on each backend")
+@pytest.mark.parametrize("name", WRONG)
+def test_examples_are_where_a_graph_bends(bends, name, monkeypatch):
+    with planned(bends / name) as right:
+        x = keras.Input((None, 4) if name == "times_the_length" else (4,))
+        model = keras.Model(x, WRONG[name](x))
+        with pytest.raises(LegacyModelError, match="rebuilt wrongly"):
+            checking.check(model, right, None)
+        monkeypatch.setattr(examples, "more", lambda *_: ())
+        assert checking.check(model, right, None).difference < 1e-6
+
+
+@pytest.mark.once("the examples are the same on each backend")
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("limit_of_20", "3 scales, batches of 2 and 5"),
+        ("limit_of_100000", "5 scales, batches of 2 and 5"),
+        ("exponents", "2 scales, batches of 2 and 5"),  # of 1000, some are infinite
+        ("table_of_40", "1 scale, batches of 2 and 5"),
+        ("chosen_by_a_flag", "3 scales, batches of 2 and 5"),
+        ("attention_of_a_mask", "3 scales, batches of 2 and 5"),
+    ],
+)
+def test_a_report_says_what_was_checked(bends, name, where):
+    with planned(bends / name) as right:
+        found = checking.check(build.build(right).model, right, None)
+    assert found.difference < 1e-5
+    assert str(found).endswith(f" of the largest output, on {where}")
+
+
+@pytest.mark.once("the examples are the same on each backend")
+def test_the_last_row_of_a_table_is_an_example(bends):
+    with planned(bends / "table_of_40") as right:
+        model = build.build(right).model
+        table = np.array(keras.ops.convert_to_numpy(model.weights[0]))
+        table[39] += 1
+        model.weights[0].assign(table)
+        with pytest.raises(LegacyModelError, match="rebuilt wrongly"):
+            checking.check(model, right, None)
+
+
+@pytest.mark.once("no backend differs")
+def test_a_namesake_is_found_where_the_whole_graph_costs_too_much(bends):
+    case = lost_files.of(bends.parent, f"{NEWEST}/behind_large_convolutions")
+    with pytest.warns(UserWarning, match="dense"):
+        model = load_model(case.model)
+    (found,) = legacy_files.called(model, case.inputs())
+    np.testing.assert_allclose(found, case.arrays("y_")[0], rtol=1e-4)
+
+
+def numbers_for_flags():
+    """Return a model that is right for flags of 0 and 1."""
+    x, flags = keras.Input((5, 4)), keras.Input((5,), dtype="int32")
+    y = x * 2.0 + keras.ops.cast(flags, "float32")[:, :, None]
+    return keras.Model([x, flags], y)
+
+
+@pytest.mark.once("the examples are the same on each backend")
+def test_a_model_may_differ_for_integers_that_are_no_mask(bends):
+    with planned(bends / "chosen_by_a_flag") as right:
+        model, match = numbers_for_flags(), "rebuilt wrongly"
+        with pytest.raises(comparison.EqualForMasksError, match=match) as raised:
+            checking.check(model, right, None)
+    assert len(raised.value.check.masks) == 1
+    assert raised.value.check.difference == 0.0
+
+
+@pytest.mark.once("no backend differs")
+def test_a_model_that_is_equal_for_masks_opens_with_a_warning(bends, monkeypatch):
+    def check(*_, **__):
+        error = comparison.EqualForMasksError("it differs.", suspects={"Dense"})
+        error.check = comparison.Check(0.0, masks=("flags",))
+        raise error
+
+    monkeypatch.setattr(checking, "check", check)
+    with pytest.warns(UserWarning, match="0 or 1: flags. For other integers, it diff"):
+        load_model(bends / "chosen_by_a_flag" / "model")
+
+
+@pytest.mark.parametrize(
+    ("share", "noise", "equal", "wrong"),
+    [
+        pytest.param(1e-5, 0.0, 1, 0, id="within the tolerance"),
+        pytest.param(1e-3, 1e-5, 0, 1, id="more than rounding"),
+        pytest.param(1e-3, 5e-4, 1, 0, id="rounding"),
+        pytest.param(1e-3, 0.1, 1, 0, id="less than the most, of much rounding"),
+        pytest.param(0.02, 0.1, 0, 0, id="more than the most, of much rounding"),
+        pytest.param(np.nan, 1e-5, 0, 1, id="not a number"),
+    ],
+)
+def test_what_rounding_explains_has_an_upper_end(share, noise, equal, wrong):
+    part = judging.Part(0, 1.0, ..., 1.0, share)
+    tolerance = comparing.TOLERANCES["float32"]
+    found = judging.verdict([part], tolerance, lambda _: noise)
+    assert [*map(len, found)] == [equal, wrong]

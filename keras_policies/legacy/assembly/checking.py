@@ -4,12 +4,14 @@ A SavedModel has the function that computed its outputs. It is run on arrays, an
 model is called on the same: if their outputs differ, the model was rebuilt wrongly.
 """
 
+import contextlib
 import inspect
 
 import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import comparing
+from keras_policies.legacy.assembly import layer_checks
 from keras_policies.legacy.assembly.comparison import Check, Comparison
 from keras_policies.legacy.assembly.examples import UnsuitableError
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
@@ -91,15 +93,17 @@ def check(
         return Check(None, "the file holds no function of the model")
     tolerance = comparing.tolerance(plan.compute_dtypes)
     size = paths.size(plan.legacy.path) if is_due else 0
+    served = traced.layers[0].served if signature is None else None
+    comparison = Comparison(
+        model, traced, trace, served, tolerance, size, is_due, texts
+    )
+    too_large = Check(None, "its graph is too large")
     try:
-        with budget.anew(size), keras_internals.texts_as_inputs():
-            served = traced.layers[0].served if signature is None else None
-            comparison = Comparison(
-                model, traced, trace, served, tolerance, size, is_due, texts
-            )
-            return comparison.check()
-    except LimitError:
-        return Check(None, "its graph is too large")
+        with keras_internals.texts_as_inputs():
+            with contextlib.suppress(LimitError), budget.anew(size):
+                return comparison.check()
+            with budget.anew(size):
+                return layer_checks.check(comparison) or too_large
     except (NotInterpretedError, UnsuitableError) as error:
         return Check(None, str(error))
     except LegacyModelError:

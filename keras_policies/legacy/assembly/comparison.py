@@ -14,11 +14,19 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies._common import comparing
-from keras_policies._common.comparing import Tolerance, relative_difference
+from keras_policies._common.comparing import Recipe, Tolerance, relative_difference
 from keras_policies.backends import hardware
 from keras_policies.backends.running import backend
-from keras_policies.legacy.assembly import examples, explanations, own_classes
-from keras_policies.legacy.assembly.examples import Example, UnsuitableError
+from keras_policies.legacy.assembly import (
+    examples,
+    explanations,
+    judging,
+    own_classes,
+)
+from keras_policies.legacy.assembly.examples import Example, Run, UnsuitableError
+from keras_policies.legacy.assembly.judging import Coverage, Part
+from keras_policies.legacy.assembly.loss_checks import Losses, with_losses
+from keras_policies.legacy.assembly.watching import Rounding, Watching
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (
@@ -32,7 +40,6 @@ from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
-    in_training,
     ir,
     program,
 )
@@ -42,7 +49,7 @@ from keras_policies.legacy.plan.reconstruction.reference import (
 )
 from keras_policies.legacy.texts.inputs import TextInputs
 
-ROUNDINGS = 4  # times the observed effect of rounding is allowed
+SAMPLES = 3  # runs of the graph that show the effect of rounding
 
 
 class Check(NamedTuple):
@@ -54,14 +61,33 @@ class Check(NamedTuple):
     dropouts: tuple[str, ...] = ()  # scopes in which the graph drops numbers
     other_losses: str = ""  # how the losses of layers and weights differ
     example: Example | None = None  # the inputs and outputs that were compared
+    coverage: Coverage | None = None  # the examples that were compared
+    masks: tuple[str, ...] = ()  # inputs that were compared as 0 and 1 alone
+    layers: tuple[int, int] | None = None  # if layers were compared: how many, of all
 
     def __str__(self) -> str:
         if self.difference is None:
             return f"not checked against its own graph: {self.reason}"
+        where = f", on {self.where}" if self.where else ""
         return (
             "checked against its own graph: largest difference "
-            f"{self.difference:.1g} of the largest output"
+            f"{self.difference:.1g} of the largest output{where}"
         )
+
+    @property
+    def where(self) -> str:
+        """str, on which examples and layers the model was compared; "" if on none."""
+        texts = [str(self.coverage)] if self.coverage else []
+        if self.layers is not None:
+            texts.append("{} of {} layers (the whole graph is too large)")
+            texts[-1] = texts[-1].format(*self.layers)
+        return ", ".join(texts)
+
+
+class EqualForMasksError(LegacyModelError):
+    """The model differs, but not where some integers are those of masks, 0 and 1."""
+
+    check: Check  # of the model with such integers
 
 
 class _NotCalledError(Exception):
@@ -80,16 +106,20 @@ class Comparison:
     size: int  # of the file, in bytes
     is_due: bool  # whether it is an error if nothing can be compared
     texts: TextInputs | None  # converts texts to numbers for the model
+    is_part: bool = False  # whether it is a layer, which shares the budget of others
 
     def check(self) -> Check:
-        interpreter = Interpreter(self.traced)
+        graph = Watching(self.traced)
         problems: list[_NotCalledError] = []
         for bound in (None, 2):  # numbers may be classes, of which there may be few
             try:
-                inputs, expected = examples.accepted(
-                    interpreter, self.trace, self._specs, bound, self._with_losses
+                run = examples.first(
+                    graph, self.trace, self._specs, bound, self._losses.trace
                 )
-                return self._compared(interpreter, inputs, expected)
+                return self._with_more(graph, run, self._compared(graph, run))
+            except LegacyModelError as error:
+                self._raise_if_equal_for_masks(graph, error)
+                raise
             except _NotCalledError as error:
                 problems.append(error)
         specs = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
@@ -100,6 +130,63 @@ class Comparison:
         if has_texts and keras.backend.backend() != "tensorflow":
             raise UnsuitableError(f"{keras.backend.backend()} has no texts")
         raise reason from problems[0].__cause__
+
+    def _raise_if_equal_for_masks(
+        self, graph: Watching, error: LegacyModelError
+    ) -> None:
+        """Compare again where integers that may be masks are 0 and 1."""
+        numbers = examples.masks(graph, self._specs)
+        if not numbers:
+            return
+        ranges = dict.fromkeys(numbers, comparing.MASK)
+        try:
+            run = examples.first(
+                graph, self.trace, self._specs, None, self._losses.trace, ranges
+            )
+            check = self._with_more(graph, run, self._compared(graph, run))
+        except (ValueError, UnsuitableError, _NotCalledError):
+            return  # it differs there, too
+        equal = EqualForMasksError(
+            error.reason, error.hint, suspects=error.suspects, code=error.code
+        )
+        equal.check = check._replace(masks=tuple(self._specs[n].name for n in numbers))
+        raise equal from error
+
+    def _with_more(self, graph: Watching, first: Run, check: Check) -> Check:
+        """Return a check after more examples are compared, as far as these suit."""
+        assert check.coverage is not None
+        coverage, differences = check.coverage, [check.difference or 0.0]
+        limited = budget.of(0) if self.is_part else budget.anew(self.size)
+        with limited, contextlib.suppress(LimitError):
+            for recipe in examples.more(graph, self._specs, first.recipe):
+                run = self._run(graph, recipe, first.recipe.lengths)
+                if run is not None:
+                    shares, covered = self._judged(run, self._outputs(run))
+                    coverage = coverage.joined(covered)
+                    differences += shares
+        return check._replace(difference=max(differences), coverage=coverage)
+
+    def _run(
+        self, graph: Watching, recipe: Recipe, lengths: tuple[int, ...]
+    ) -> Run | None:
+        """Run the graph on more inputs; if the lengths do not suit it, on others."""
+        for each in dict.fromkeys((recipe.lengths, lengths)):
+            recipe = dataclasses.replace(recipe, lengths=each)
+            inputs = examples.drawn(self._specs, recipe)
+            with contextlib.suppress(ValueError):
+                return examples.accepted(graph, self.trace, recipe, inputs)
+        return None
+
+    def _outputs(self, run: Run) -> list[Array]:
+        """Return the outputs of the model on the inputs of the graph."""
+        examples.charge(self.model, run.inputs, self.size)
+        return _called(self.model, self._nest(run.inputs))
+
+    @property
+    def _losses(self) -> Losses:
+        """The losses of the model; those of a part are not known."""
+        trace = None if self.is_part else with_losses(self.traced, self.trace)
+        return Losses(self.model, self.traced, trace, self.tolerance, self.size)
 
     def _as_served(self, inputs: list[Array], expected: list[Array]) -> list[Array]:
         """Return the outputs of the signature that tf.keras traced, if there is one.
@@ -144,118 +231,97 @@ class Comparison:
             sized.append(spec._replace(shape=sizes))
         return sized
 
-    def _compared(
-        self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
-    ) -> Check:
-        nest = self._nest(inputs)
-        examples.charge(self.model, inputs, self.size)
-        outputs = _called(self.model, nest)
-        of_functions, expected = expected, self._as_served(inputs, expected)
-        if len(outputs) != len(expected):
-            what = f"{len(outputs)} outputs, its own graph {len(expected)}"
+    def _compared(self, graph: Watching, run: Run) -> Check:
+        """Compare the first examples, and everything that one example shows."""
+        outputs = self._outputs(run)
+        if len(outputs) != len(run.outputs):
+            what = f"{len(outputs)} outputs, its own graph {len(run.outputs)}"
             raise _differs("", self.model, what)
-        pairs = [*zip(outputs, map(np.asarray, expected), strict=True)]
-        problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
-        if problems:
-            rounded = self._rounding(inputs, of_functions)
-            problems = {
-                i: p
-                for i, p in problems.items()
-                if relative_difference(*pairs[i]) > rounded[i]
-            }
-        computes_in_half = self.tolerance > comparing.TOLERANCES["tensorfloat32"]
-        if problems and computes_in_half and (fault := hardware.problem()):
-            return Check(None, fault)
-        for number, problem in problems.items():
-            actual = np.asarray(of_functions[number])
-            share = relative_difference(actual, expected[number])
-            if not share <= max(self.tolerance.share, rounded[number]):
-                if not self.is_due:
-                    raise UnsuitableError("its functions and its signature differ")
-                raise LegacyModelError(
-                    f"its signature {SERVING!r} gives other numbers than the functions "
-                    f"of its layers (by {share:.1g} of the largest). Most likely a "
-                    "layer reads the mask of its input, which they do not have.",
-                    f"Pass {hints.signature(SERVING)} for what it does, or the classes "
-                    f"({hints.CUSTOM_OBJECTS}); {hints.UNVERIFIED} opens it as its "
-                    "functions are.",
-                    code="KP501",
-                )
-            try:
-                first = self._first_difference(inputs, nest)
-            except (NotInterpretedError, *UNEXPECTED):  # it differs, wherever that is
-                first = "", self.model
-            raise _differs(*first, f"{problem} for output {number}")
-        self._check_regularizers(interpreter)
-        shares = [relative_difference(*pair) for pair in pairs]
+        expected = [np.asarray(x) for x in self._as_served(run.inputs, run.outputs)]
+        shares, coverage = self._judged(run, outputs, expected)
+        if not coverage.scales:
+            most = self.tolerance.most
+            raise UnsuitableError(f"rounding changes its outputs by more than {most}")
+        if not self.is_part:
+            self._losses.check_regularizers(graph)
+        nest = self._nest(run.inputs)
         allowed = [max(self.tolerance.share, 2 * share) for share in shares]
         return Check(
             max(shares, default=0.0),
-            dropouts=tuple(interpreter.dropouts),
-            other_losses=self._other_losses(interpreter, inputs, nest),
-            example=Example(nest, [wanted for _, wanted in pairs], allowed),
+            dropouts=tuple(graph.dropouts),
+            other_losses=self._losses.different(graph, run.inputs, nest),
+            example=Example(nest, expected, allowed),
+            coverage=coverage,
         )
 
-    @property
-    def _with_losses(self) -> ConcreteFunction | None:
-        """The function that returns the losses after the outputs, if there is one."""
-        root = self.traced.layers.get(0)
-        traces = root.traces_with_losses if root else ()
-        candidates = concrete_functions.for_inference(traces)
-        return next((t for t in candidates if t.inputs == self.trace.inputs), None)
+    def _judged(
+        self, run: Run, outputs: list[Array], expected: list[Array] | None = None
+    ) -> tuple[list[float], Coverage]:
+        """Return the differences of the outputs, and what was compared.
 
-    def _other_losses(
-        self, interpreter: Interpreter, inputs: list[Array], nest: Nest
-    ) -> str:
-        """Return how the sum of all losses differs from that of the graph, or "".
-
-        The model returns the absolute values of losses, and in inference also those
-        that a layer added in training only.
+        Raise an error if they differ. `expected` are those of the served signature; it
+        is run if they are None, and the functions of layers give other outputs.
         """
-        trace = self._with_losses
-        if trace is None or not (trace.losses or self.traced.regularizers):
-            return ""
-        self.model(nest, training=False)
-        losses = map(keras.ops.convert_to_numpy, self.model.losses)
-        total = sum(map(float, losses))
+        wanted = [*map(np.asarray, run.outputs if expected is None else expected)]
+        for actual, each in zip(outputs, wanted, strict=True):
+            if actual.shape != each.shape:
+                what = f"the shape {actual.shape}, its own graph {each.shape}"
+                raise self._located(run, what)
+        is_half = self.tolerance > comparing.TOLERANCES["tensorfloat32"]
+        parts = judging.parts(run, outputs, wanted, overflows=is_half)
+        rounded = functools.cache(lambda: self._rounded(run))
+
+        def noise(part: Part) -> float:
+            seen = judging.noise(part, run.outputs, *rounded())
+            return max(seen, comparing.rounding_of_products())
+
+        equal, wrong = judging.verdict(parts, self.tolerance, noise)
+        if wrong and expected is None and self.served is not None:
+            return self._judged(run, outputs, self._as_served(run.inputs, run.outputs))
+        if wrong and is_half and (fault := hardware.problem()):
+            raise UnsuitableError(fault)
+        for part in wrong:
+            functions = np.asarray(run.outputs[part.output])[part.rows]
+            served = wanted[part.output][part.rows]
+            share = relative_difference(functions, served, part.largest)
+            if not share <= max(self.tolerance.share, judging.ROUNDINGS * noise(part)):
+                self._raise_served_differs(share)
+            raise self._located(run, str(part))
+        scales = frozenset(part.scale for part in equal)
+        coverage = Coverage(scales, frozenset([run.batch] if equal else []))
+        return [part.share for part in equal], coverage
+
+    def _raise_served_differs(self, share: float) -> None:
+        if not self.is_due:
+            raise UnsuitableError("its functions and its signature differ")
+        raise LegacyModelError(
+            f"its signature {SERVING!r} gives other numbers than the functions "
+            f"of its layers (by {share:.1g} of the largest). Most likely a "
+            "layer reads the mask of its input, which they do not have.",
+            f"Pass {hints.signature(SERVING)} for what it does, or the classes "
+            f"({hints.CUSTOM_OBJECTS}); {hints.UNVERIFIED} opens it as its "
+            "functions are.",
+            code="KP501",
+        )
+
+    def _rounded(self, run: Run) -> tuple[list[list[Array]], set[int]]:
+        """Return outputs of the graph whose numbers are changed as by rounding.
+
+        Also return the examples for which it computes infinity on the way.
+        """
+        graphs = [Rounding(self.traced, seed) for seed in range(SAMPLES)]
+        with budget.anew(self.size), np.errstate(all="ignore"):
+            count = len(run.outputs)
+            samples = [graph.run(self.trace, run.inputs, count) for graph in graphs]
+        return samples, set[int]().union(*(graph.infinite for graph in graphs))
+
+    def _located(self, run: Run, what: str) -> LegacyModelError:
+        """Return the error for outputs that differ, with the first layer that does."""
         try:
-            traces = [trace, in_training.twin(self.traced.layers[0], trace)]
-            sums = [self._losses(interpreter, t, inputs) for t in traces if t]
-        except (NotInterpretedError, LimitError):  # an op that the outputs do not need
-            return ""
-        allowed = 10 * self.tolerance.share
-        if any(np.isclose(total, loss, allowed, 1e-6) for loss in sums):
-            return ""
-        return f"they are {total:.6g} on inputs for which its graph has {sums[0]:.6g}"
-
-    def _losses(
-        self, interpreter: Interpreter, trace: ConcreteFunction, inputs: list[Array]
-    ) -> float:
-        """Return the sum of the absolute values of the losses in the graph."""
-        count = len(concrete_functions.specs(trace.outputs))
-        with budget.anew(self.size):
-            losses = interpreter.run(trace, inputs)[count:]
-            losses += [interpreter.run(x, [])[0] for x in self.traced.regularizers]
-        return sum(float(abs(np.sum(loss))) for loss in losses)
-
-    def _check_regularizers(self, interpreter: Interpreter) -> None:
-        """Raise an error if a weight has a loss that the file does not record."""
-        traces = self.traced.regularizers
-        losses = [float(interpreter.run(trace, [])[0]) for trace in traces]
-        for variable in self.model.weights if losses else ():
-            regularizer = getattr(variable, "regularizer", None)
-            if regularizer is None:
-                continue
-            loss = float(keras.ops.convert_to_numpy(regularizer(variable)))
-            if not np.isclose(loss, losses, rtol=self.tolerance.share).any():
-                name = type(regularizer).__name__
-                raise LegacyModelError(
-                    f"its {name} gives {variable.path!r} the loss {loss:.6g}; the "
-                    f"file records {losses}.",
-                    f"Pass your own: {hints.custom_object(name)}.",
-                    suspects=[name],
-                    code="KP501",
-                )
+            first = self._first_difference(run.inputs, self._nest(run.inputs))
+        except (NotInterpretedError, *UNEXPECTED):  # it differs, wherever that is
+            first = "", self.model
+        return _differs(*first, what)
 
     def _nest(self, inputs: Sequence[Array]) -> Nest:
         """Return inputs in the structure that the model takes."""
@@ -275,26 +341,8 @@ class Comparison:
         by_argument = dict(zip(leaves, inputs, strict=True))
         return ir.mapped(by_argument.__getitem__, program.inputs(filled, leaves))
 
-    def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
-        """Return the share by which rounding may change each output.
-
-        To find out, the graph is also computed in float32: deep models round float16
-        more than the tolerance. GPUs multiply float32 with the 10 bits of TF32.
-        """
-        with budget.anew(self.size):
-            wide = Interpreter(self.traced, is_wide=True).run(self.trace, inputs)
-        pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
-        least = comparing.rounding_of_products()
-        return [ROUNDINGS * max(least, relative_difference(*pair)) for pair in pairs]
-
-    def _problem(self, actual: Array, expected: Array) -> str:
-        """Return how an output differs from that of the graph, or ""."""
-        if actual.shape != expected.shape:
-            return f"the shape {actual.shape}, its own graph {expected.shape},"
-        share = relative_difference(actual, expected)
-        if share <= self.tolerance.share:  # NaN is not <= anything
-            return ""
-        return f"other numbers than its own graph (by {share:.1g} of the largest)"
+    def _is_other(self, actual: Array, expected: Array) -> bool:
+        return not relative_difference(actual, expected) <= self.tolerance.share
 
     def _first_difference(
         self, inputs: list[Array], nest: Nest
@@ -318,7 +366,7 @@ class Comparison:
             arrays = map(keras.ops.convert_to_numpy, flat)
             pairs = zip(arrays, outputs_in_graph.get(path, ()), strict=False)
             if path and any(
-                isinstance(wanted, np.ndarray) and self._problem(array, wanted)
+                isinstance(wanted, np.ndarray) and self._is_other(array, wanted)
                 for array, wanted in pairs
             ):
                 return path, layer

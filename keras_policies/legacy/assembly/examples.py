@@ -1,8 +1,10 @@
 """Draws inputs until the graph in a file, and the model, accept them."""
 
 import contextlib
+import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import keras
@@ -12,6 +14,7 @@ from keras_policies import keras_internals
 from keras_policies._common import comparing
 from keras_policies._common.comparing import Recipe
 from keras_policies.backends.running import backend
+from keras_policies.legacy.assembly.watching import Watching
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
@@ -22,10 +25,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import concrete_functions, reference
-from keras_policies.legacy.plan.reconstruction.reference import (
-    Interpreter,
-    NotInterpretedError,
-)
+from keras_policies.legacy.plan.reconstruction.reference import NotInterpretedError
 
 KEYS = 1000  # of each lookup table that inputs are drawn from
 
@@ -65,42 +65,164 @@ def example(model: keras.Model, dtypes: Iterable[str], size: int) -> Example | N
     return None
 
 
-def accepted(
-    interpreter: Interpreter,
+class Run(NamedTuple):
+    """Inputs that a graph accepted, how they were drawn, and the outputs."""
+
+    recipe: Recipe
+    inputs: list[Array]
+    outputs: list[Array]
+    leaks: frozenset[int]  # examples whose masks do not hold, as numbers are too large
+
+    @property
+    def batch(self) -> int:
+        """The number of examples, or 1."""
+        return next((len(x) for x in self.inputs if np.ndim(x)), 1)
+
+
+def first(
+    graph: Watching,
     trace: ConcreteFunction,
     specs: Sequence[TensorSpec],
     bound: int | None,
     with_losses: ConcreteFunction | None = None,
-) -> tuple[list[Array], list[Array]]:
-    """Return inputs that the graph and its losses accept, and the outputs."""
+    ranges: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+) -> Run:
+    """Return inputs that the graph and its losses accept, and the outputs.
+
+    Integers are those that the graph takes, such as rows of its tables. `ranges` are
+    those of some inputs, by their numbers.
+    """
     for kind in concrete_functions.composites(trace.inputs):
         raise UnsuitableError(f"it takes a {kind}")
     if any(spec.shape is None for spec in specs):
         raise UnsuitableError("it takes a tensor of any rank")
-    keys = _keys(interpreter.traced)
+    recipe = Recipe(bound=bound, keys=_keys(graph.traced), ranges=ranges)
     problem: Exception | None = None
     for lengths in comparing.LENGTHS:
+        recipe = dataclasses.replace(recipe, lengths=lengths)
         while True:
-            inputs = drawn(specs, Recipe(lengths, bound, keys))
+            inputs = drawn(specs, recipe)
             try:
-                with np.errstate(all="ignore"):
-                    count = len(concrete_functions.specs(trace.outputs))
-                    if with_losses is not None and with_losses.losses:
-                        with contextlib.suppress(NotInterpretedError):
-                            interpreter.run(with_losses, inputs)
-                    return inputs, interpreter.run(trace, inputs, count)
+                run = accepted(graph, trace, recipe, inputs, with_losses)
+                ranges = _ranges(graph, recipe)
+                if _are_within(inputs, ranges):
+                    return run
+                recipe = dataclasses.replace(recipe, ranges=ranges)
             except reference.OutOfRangeError as error:
-                if bound is not None and bound <= error.length:
-                    raise NotInterpretedError(str(error)) from error
-                bound = error.length
+                ranges = _ranges(graph, recipe)
+                if ranges == recipe.ranges:
+                    if recipe.bound is not None and recipe.bound <= error.length:
+                        raise NotInterpretedError(str(error)) from error
+                    recipe = dataclasses.replace(recipe, bound=error.length)
+                recipe = dataclasses.replace(recipe, ranges=ranges)
             except (NotInterpretedError, LimitError):
                 raise
             except ValueError as error:
                 problem = problem or error
                 break
-        if None not in [size for spec in specs for size in (spec.shape or ())[1:]]:
+        if not _are_open(specs):
             break
     raise UnsuitableError(f"no inputs were found for it: {problem}")
+
+
+def accepted(
+    graph: Watching,
+    trace: ConcreteFunction,
+    recipe: Recipe,
+    inputs: list[Array],
+    with_losses: ConcreteFunction | None = None,
+) -> Run:
+    """Run the graph, and its losses; raise ValueError if the inputs do not suit it."""
+    with np.errstate(all="ignore"):
+        count = len(concrete_functions.specs(trace.outputs))
+        if with_losses is not None and with_losses.losses:
+            with contextlib.suppress(NotInterpretedError):
+                graph.run(with_losses, inputs)
+        outputs = graph.run(trace, inputs, count)
+        return Run(recipe, inputs, outputs, frozenset(graph.leaks))
+
+
+def more(
+    graph: Watching, specs: Sequence[TensorSpec], recipe: Recipe
+) -> Iterator[Recipe]:
+    """Yield recipes of more examples, after those that `first` has drawn.
+
+    They have another batch size, other lengths where these are open, larger numbers,
+    and the ends of the ranges of integers. Then come numbers on both sides of where
+    the graph bends, and zeros.
+    """
+    has_numbers = any(spec.dtype in comparing.FLOATS for spec in specs)
+    batches = [spec.shape[0] for spec in specs if spec.shape]
+    batch = next((n for n in batches if n is not None), None)
+    other = dataclasses.replace(
+        recipe,
+        batch=comparing.MANY,
+        lengths=comparing.OTHER_LENGTHS[recipe.lengths]
+        if _are_open(specs)
+        else recipe.lengths,
+    )
+    if batch is None or batch >= comparing.MANY:
+        scales = comparing.ROWS if has_numbers else recipe.scales
+        yield dataclasses.replace(other, scales=scales)
+    elif has_numbers:
+        large = comparing.SCALES[1:]
+        for start in range(0, len(large), batch):
+            scales = large[start : start + batch]
+            yield dataclasses.replace(other, scales=scales)
+    scales = tuple(sorted({*graph.scales()}))[: comparing.MANY - 1]
+    points = dict(_points(specs, graph))
+    if scales or points:
+        yield dataclasses.replace(
+            recipe, batch=comparing.MANY, scales=(0.0, *scales), points=points
+        )
+
+
+def masks(graph: Watching, specs: Sequence[TensorSpec]) -> list[int]:
+    """Return the inputs, by number, of integers of which only 0 and 1 may be meant."""
+    is_integer = ("int" in spec.dtype for spec in specs)
+    return [
+        n for n, each in enumerate(is_integer) if each and graph.uses[n].may_be_mask
+    ]
+
+
+def _are_open(specs: Sequence[TensorSpec]) -> bool:
+    return any(None in (spec.shape or ())[1:] for spec in specs)
+
+
+def _ranges(graph: Watching, recipe: Recipe) -> Mapping[int, tuple[int, int]]:
+    """Return the ranges of integers that the graph takes, by number of the input."""
+    ranges = {number: use.range for number, use in graph.uses.items()}
+    known = {n: limits for n, limits in ranges.items() if limits is not None}
+    return {**known, **recipe.ranges} if recipe.bound is None else recipe.ranges
+
+
+def _are_within(inputs: list[Array], ranges: Mapping[int, tuple[int, int]]) -> bool:
+    return all(
+        low <= np.min(inputs[n], initial=high)
+        and np.max(inputs[n], initial=low) <= high
+        for n, (low, high) in ranges.items()
+    )
+
+
+def _points(
+    specs: Sequence[TensorSpec], graph: Watching
+) -> Iterator[tuple[int, list[float]]]:
+    """Yield numbers on both sides of those that an input is compared with."""
+    for number, use in graph.uses.items():
+        dtype, limits = specs[number].dtype, use.range
+        if "int" in dtype and use.may_be_mask:
+            continue
+        is_integer = "int" in dtype
+        around: list[float] = []
+        for point in sorted(use.points):
+            step = 1.0 if is_integer else max(1.0, abs(point)) / 8
+            around += point - step, point, point + step
+        if is_integer:
+            low, high = limits or (0 if dtype.startswith("u") else -math.inf, math.inf)
+            around = [x for x in around if low <= x <= high]
+        drawn = range(comparing.BOUND if is_integer and not use.rows else 0)
+        if not {*around} <= {*drawn} and (is_integer or not use.rows):
+            yield number, around
 
 
 def _keys(traced: TracedFunctions) -> dict[str, list[Any]]:

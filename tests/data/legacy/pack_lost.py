@@ -6,7 +6,7 @@ The archive of a release is `lost/<release>.tar.xz`; of the older releases it ho
 cases in `TAKEN`. `OUTDIR/2.4.4/stale_metadata/` is made here: the case `scale`, beside
 the `keras_metadata.pb` of another model, as a folder has that was saved to twice.
 
-With a TABLE, `idioms`, `examples`, `faults`, `loops`, `training` or `gradients`, the archive
+With a TABLE, `idioms`, `examples`, `faults`, `loops`, `bends`, `training` or `gradients`, the archive
 is `lost/<release>-<TABLE>.tar.xz`, and holds the cases in `TAKEN` under this name; OUTDIR
 has the cases of that table alone.
 """

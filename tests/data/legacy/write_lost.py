@@ -3,8 +3,9 @@
     python write_lost.py OUTDIR TABLE [CASE ...]
 
 TABLE is `lost_table` or `loop_table` (under TensorFlow 2.0.0, 2.4.4, 2.9.3 and 2.15.1),
-`idiom_table` (under 2.0.0, 2.4.4 and 2.15.1), or `example_table`, `fault_table`, `training_table`,
-`gradient_table` or `nearly_table` (under 2.4.4 and 2.15.1). A case goes to OUTDIR/<release>/<case>/:
+`idiom_table` (under 2.0.0, 2.4.4 and 2.15.1), `bend_table` (under 2.15.1), or `example_table`,
+`fault_table`, `training_table`, `gradient_table` or `nearly_table` (under 2.4.4 and 2.15.1). A
+case goes to OUTDIR/<release>/<case>/:
 
 `model/`: the SavedModel; `model.h5`: the same model as H5, where that says all.
 

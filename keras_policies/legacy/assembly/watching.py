@@ -1,0 +1,234 @@
+"""Interprets a graph, and watches where it bends and what rounding does to it.
+
+x -> Cast(bool) -> ...          x is 0 or 1
+x -> GatherV2(table of 7)       x is 0 to 6
+x -> Minimum(., 20)             examples have to be below and above 20
+"""
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_policies._common import comparing
+from keras_policies.legacy.base.traced_functions import (
+    Node,
+    TracedFunctions,
+    VariableRef,
+)
+from keras_policies.legacy.base.weights import Array
+from keras_policies.legacy.plan.reconstruction import reference
+from keras_policies.legacy.plan.reconstruction.reference import Interpreter, Outputs
+
+# Ops that move numbers, but do not change them.
+MOVING = {
+    *("BroadcastTo", "Cast", "ExpandDims", "Pack", "Reshape", "Slice", "Split"),
+    *("SplitV", "Squeeze", "StridedSlice", "Tile", "Transpose", "Unpack"),
+}
+COMPARING = {
+    *("Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"),
+}
+# Ops that bend where an input reaches one of the others.
+BENDING = {*COMPARING, "ClipByValue", "Maximum", "Minimum"}
+# The same, at a constant of the op.
+AT_CONSTANT = {"Relu6": 6.0}
+LARGE = 1e4  # numbers that masks are multiplied by
+BITS = {"float16": 10, "bfloat16": 7}  # of fractions; 23 of other dtypes
+
+
+@dataclasses.dataclass
+class Uses:
+    """What a graph does with the numbers of one input."""
+
+    rows: set[int] = dataclasses.field(default_factory=set)  # of tables it indexes
+    points: set[float] = dataclasses.field(default_factory=set)  # it is compared with
+    is_cast_to_bool: bool = False
+
+    @property
+    def may_be_mask(self) -> bool:
+        """bool, whether only 0 and 1 may be meant."""
+        compared = bool(self.points) and self.points <= {*comparing.MASK}
+        return not self.rows and (compared or self.is_cast_to_bool)
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """The lowest and the highest integer; None if the graph does not say."""
+        return (0, min(self.rows) - 1) if self.rows else None
+
+
+class Watching(Interpreter):
+    """An interpreter that notes, in `uses`, what a graph does with its inputs.
+
+    `bends` has the lowest and the highest number that each bending node was given,
+    without their signs, and the constant where it bends.
+    """
+
+    def __init__(self, traced: TracedFunctions) -> None:
+        super().__init__(traced)
+        self.uses: dict[int, Uses] = defaultdict(Uses)
+        self.bends: dict[tuple[str, str, float], tuple[float, float]] = {}
+        self.leaks: set[int] = set()  # examples of the last run whose masks do not hold
+        self._origins: dict[int, tuple[Any, int]] = {}  # by id of an array
+        self._offsets: dict[int, tuple[Any, float]] = {}  # of masks: 0, or this number
+
+    def run(self, trace: Any, inputs: Sequence[Array], count: int | None = None) -> Any:
+        self._origins.clear()
+        self._offsets.clear()
+        self.leaks.clear()
+        self._origins.update((id(x), (x, n)) for n, x in enumerate(inputs))
+        return super().run(trace, inputs, count)
+
+    def op(self, node: Node, inputs: Sequence[Any]) -> Outputs:
+        origins = [self._origins.get(id(x)) for x in inputs]
+        outputs = self._noted(node, inputs, origins)
+        self._note_mask(node, [*map(self.array, inputs)], outputs)
+        return outputs
+
+    def _noted(
+        self, node: Node, inputs: Sequence[Any], origins: Sequence[Any]
+    ) -> Outputs:
+        if node.op in BENDING or node.op in AT_CONSTANT:
+            self._note_bend(node, [*map(self.array, inputs)], origins)
+        if not any(origins):
+            return super().op(node, inputs)
+        self._note_use(node, [*map(self.array, inputs)], origins)
+        outputs = super().op(node, inputs)
+        origin = next(filter(None, origins))[1]
+        if node.op in MOVING or _is_times_one(node, inputs):
+            each = outputs.values() if isinstance(outputs, dict) else outputs
+            self._origins.update((id(x), (x, origin)) for x in each)
+        return outputs
+
+    def _note_mask(self, node: Node, inputs: Sequence[Any], outputs: Outputs) -> None:
+        """Follow `scores + (1 - mask) * -1e9`: it masks no scores of such a size."""
+        if node.op == "Mul" and (
+            large := [abs(x) for x in _scalars(inputs) if abs(x) >= LARGE]
+        ):
+            mask = max(inputs, key=np.size)
+            if np.all((mask == 0) | (mask == 1)):
+                self._offsets[id(outputs[0])] = outputs[0], large[0]
+        found = [self._offsets.get(id(x)) for x in inputs] if self._offsets else []
+        offset = next(filter(None, found), None)
+        if offset and node.op in MOVING:
+            self._offsets[id(outputs[0])] = outputs[0], offset[1]
+        elif offset and node.op in ("Add", "AddV2", "Sub"):
+            scores = inputs[found.index(None)] if None in found else inputs[0]
+            rows = np.abs(np.reshape(scores, (len(np.atleast_1d(scores)), -1))).max(1)
+            self.leaks |= {*np.flatnonzero(rows >= offset[1] / 4).tolist()}
+
+    def _note_bend(
+        self, node: Node, inputs: Sequence[Array], origins: Sequence[object]
+    ) -> None:
+        constants = [AT_CONSTANT[node.op]] if node.op in AT_CONSTANT else []
+        constants += _scalars(inputs)
+        numbers = max(inputs, key=np.size)
+        if np.size(numbers) < 2 or not _is_number(numbers):
+            return
+        finite = np.abs(numbers[np.isfinite(numbers)].astype("float64"))
+        if finite.size == 0:
+            return
+        ends = float(finite.min()), float(finite.max())
+        for constant in filter(math.isfinite, constants):
+            key = self.name, node.name, constant
+            low, high = self.bends.get(key, ends)
+            self.bends[key] = min(low, ends[0]), max(high, ends[1])
+
+    def _note_use(
+        self, node: Node, inputs: Sequence[Any], origins: Sequence[Any]
+    ) -> None:
+        if node.op in reference.INDEX_BOUNDS:
+            indices, lengths = reference.INDEX_BOUNDS[node.op](*inputs)
+            for value, origin in zip(inputs, origins, strict=True):
+                if origin and value is indices:
+                    self.uses[origin[1]].rows.add(max(1, int(np.min(lengths))))
+        if node.op == "OneHot" and origins[0]:
+            self.uses[origins[0][1]].rows.add(max(1, int(inputs[1].item())))
+        if node.op == "Cast" and node.attributes.get("DstT") == "bool":
+            self.uses[origins[0][1]].is_cast_to_bool = True
+        if node.op in BENDING or (node.op == "Sub" and _is_from_one(inputs)):
+            others = [x for x, o in zip(inputs, origins, strict=True) if not o]
+            self.uses[next(filter(None, origins))[1]].points |= {*_scalars(others)}
+
+    def scales(self) -> Iterator[float]:
+        """Yield scales of inputs at which nodes reach a constant that they did not.
+
+        Most nodes are given about `scale` times as much as at scale 1.
+        """
+        for (*_, constant), (low, high) in self.bends.items():
+            size = abs(constant)
+            if size > high > 0:
+                yield 2 * comparing.SCALES[-1] * size / high
+            elif 0 < size < low:
+                yield size / low / 2
+
+
+def _is_number(value: Any) -> bool:
+    return getattr(value, "dtype", np.dtype("O")).kind in "fiuV"
+
+
+def _scalars(values: Sequence[Any]) -> list[float]:
+    """Return the numbers that are alone in an array."""
+    return [float(x.item()) for x in values if _is_number(x) and np.size(x) == 1]
+
+
+def _is_from_one(inputs: Sequence[Any]) -> bool:
+    """Return whether a difference is one minus a mask, or the mask minus one."""
+    return 1.0 in _scalars(inputs)
+
+
+def _is_times_one(node: Node, inputs: Sequence[Any]) -> bool:
+    """Return whether a product only copies a mask: it has a factor of ones."""
+    return node.op == "Mul" and any(
+        not isinstance(x, VariableRef) and _is_number(x) and np.all(x == 1)
+        for x in inputs
+    )
+
+
+class Rounding(Interpreter):
+    """An interpreter that changes each number by about as much as rounding does.
+
+    What several runs have in common is what the graph computes; where they differ, it
+    is rounding (https://en.wikipedia.org/wiki/Monte_Carlo_arithmetic). Small whole
+    numbers are exact: masks, positions, counts.
+    """
+
+    def __init__(self, traced: TracedFunctions, seed: int) -> None:
+        super().__init__(traced)
+        self._random = np.random.default_rng(seed)
+        self.infinite: set[int] = set()  # examples with an infinite number
+
+    def array(self, value: Any) -> Any:
+        array = super().array(value)
+        return self._rounded(array) if isinstance(value, VariableRef) else array
+
+    def op(self, node: Node, inputs: Sequence[Any]) -> Outputs:
+        outputs = super().op(node, inputs)
+        if node.op in MOVING and node.attributes.get("DstT") not in BITS:
+            return outputs
+        if isinstance(outputs, dict):
+            return {at: self._rounded(x) for at, x in outputs.items()}
+        return [self._rounded(x) for x in outputs]
+
+    def _rounded(self, value: Any) -> Any:
+        if (
+            not isinstance(value, np.ndarray | np.generic)
+            or value.dtype.kind not in "fV"
+        ):
+            return value
+        bits = BITS.get(value.dtype.name, 23)
+        least = comparing.rounding_of_products() if bits == 23 else 0.0
+        share = max(2.0 ** -(bits + 1), least)
+        numbers = np.asarray(value, "float64")
+        changes = self._random.uniform(-share, share, numbers.shape)
+        is_exact = (numbers == np.rint(numbers)) & (np.abs(numbers) < 2 ** (bits / 2))
+        with np.errstate(all="ignore"):
+            changed = np.where(is_exact, numbers, numbers * (1 + changes))
+            result = changed.astype(value.dtype)
+        if not np.all(np.isfinite(changed)) and changed.ndim:
+            others = tuple(range(1, changed.ndim))
+            rows = np.flatnonzero(~np.isfinite(changed).all(others))
+            self.infinite.update(rows.tolist())
+        return result
