@@ -73,8 +73,7 @@ class Converted:
             and those of the graph in its own file, as a share of the largest number;
             None if they were not compared.
         not_checked: str, why the model was not compared with a graph; None if it was.
-        checked_on: str, the examples on which it was, such as "3 scales, batches of 2
-            and 5"; None if it was not.
+        checked_on: str, the examples on which it was compared; None if it was not.
         plain_difference: float, the largest difference on seeded inputs between the
             outputs of the new file in plain Keras and those of the graph in the legacy
             file (or of the model, if there is no graph), as a share of the largest
@@ -104,8 +103,8 @@ class Converted:
     @property
     def check(self) -> str:
         """str, the result of comparing the model with the graph in its own file."""
-        text = str(Check(self.graph_difference, self.not_checked))
-        return f"{text}, on {self.checked_on}" if self.checked_on else text
+        where = f", on {self.checked_on}" if self.checked_on else ""
+        return f"{Check(self.graph_difference, self.not_checked)}{where}"
 
     @property
     def plain(self) -> str:
@@ -267,8 +266,7 @@ class _Proof(NamedTuple):
     """The result of opening a new file again."""
 
     compared: verification.Comparison | None = None  # with recorded outputs
-    # Difference from outputs for seeded inputs, as a share of the largest output.
-    difference: float | None = None
+    difference: float | None = None  # on seeded inputs, as a share of the largest
     not_plain: str | None = None  # why it was not called in plain Keras
 
 
@@ -326,9 +324,8 @@ def _save(model: keras.Model, path: pathlib.Path) -> None:
 def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
     """Compare with the graph in the legacy file, or with the model if there is none."""
     example = built.check and built.check.example
-    if example is None:
-        dtypes, size = built.plan.compute_dtypes, built.plan.legacy.size
-        example = examples.example(built.model, dtypes, size)
+    dtypes, size = built.plan.compute_dtypes, built.plan.legacy.size
+    example = example or examples.example(built.model, dtypes, size)
     safe_mode = built.plan.options.safe_mode
     if example is None or verification.lacks_texts(keras.tree.flatten(example.inputs)):
         verification.in_plain(written, None, safe_mode=safe_mode)

@@ -251,9 +251,8 @@ def rebuild(
     If a config, weights or outputs show that a class in the file only shares its name
     with a Keras class, all further attempts treat it as missing: the file does not
     record whose class it is, and often only the outputs differ. The last attempt
-    rebuilds a model that lists its layers from its traced function, because a config
-    does not say which masks its missing classes create or change. Also raises
-    Keras3ModelError.
+    rebuilds a model that lists its layers from its traced function: a config does not
+    say which masks its missing classes create or change. Also raises Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:

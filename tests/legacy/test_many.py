@@ -50,6 +50,7 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
         "allowed_difference": None,
         "graph_difference": None,
         "not_checked": "only a SavedModel has one",
+        "checked_on": None,
         "plain_difference": None,
         "not_plain": "it was not requested",
         "texts": None,

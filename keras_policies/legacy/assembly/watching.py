@@ -199,18 +199,36 @@ class Rounding(Interpreter):
         super().__init__(traced)
         self._random = np.random.default_rng(seed)
         self.infinite: set[int] = set()  # examples with an infinite number
+        # By id: constants, and what is computed of these and small whole numbers alone.
+        self._exact: dict[int, Any] = {}
 
     def array(self, value: Any) -> Any:
         array = super().array(value)
         return self._rounded(array) if isinstance(value, VariableRef) else array
 
+    def constant(self, value: Any) -> Any:
+        self._exact[id(value)] = value
+        return super().constant(value)
+
     def op(self, node: Node, inputs: Sequence[Any]) -> Outputs:
         outputs = super().op(node, inputs)
+        if inputs and all(map(self._is_exact, inputs)):
+            each = outputs.values() if isinstance(outputs, dict) else outputs
+            self._exact.update((id(x), x) for x in each)
+            return outputs
         if node.op in MOVING and node.attributes.get("DstT") not in BITS:
             return outputs
         if isinstance(outputs, dict):
             return {at: self._rounded(x) for at, x in outputs.items()}
         return [self._rounded(x) for x in outputs]
+
+    def _is_exact(self, value: Any) -> bool:
+        if id(value) in self._exact or not isinstance(value, np.ndarray | np.generic):
+            return id(value) in self._exact
+        if value.dtype.kind not in "fV":
+            return value.dtype.kind in "iub"
+        is_small = np.abs(value) < 2 ** (BITS.get(value.dtype.name, 23) / 2)
+        return bool(np.all(is_small & (value == np.rint(value))))
 
     def _rounded(self, value: Any) -> Any:
         if (
