@@ -79,8 +79,7 @@ class Converted:
             file (or of the model, if there is no graph), as a share of the largest
             number; None if recorded outputs were compared instead, or nothing was.
         not_plain: str, why the new file was not called in plain Keras; None if it was.
-        texts: str, the path of the `TextInputs` file that was written with the model;
-            None if the model takes no texts, or reads them itself.
+        texts: str, the path of the written `TextInputs`; None if the model needs none.
 
     Example:
         >>> done = convert_model("model_of_2020", "converted.keras")
@@ -103,8 +102,8 @@ class Converted:
     @property
     def check(self) -> str:
         """str, the result of comparing the model with the graph in its own file."""
-        where = f", on {self.checked_on}" if self.checked_on else ""
-        return f"{Check(self.graph_difference, self.not_checked)}{where}"
+        text = str(Check(self.graph_difference, self.not_checked))
+        return ", on ".join(filter(None, (text, self.checked_on)))
 
     @property
     def plain(self) -> str:
