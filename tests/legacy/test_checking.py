@@ -562,10 +562,8 @@ def test_examples_are_where_a_graph_bends(bends, name, monkeypatch):
     [
         ("limit_of_20", "3 scales, batches of 2 and 5"),
         ("limit_of_100000", "5 scales, batches of 2 and 5"),
-        ("exponents", "2 scales, batches of 2 and 5"),  # of 1000, some are infinite
         ("table_of_40", "1 scale, batches of 2 and 5"),
         ("chosen_by_a_flag", "3 scales, batches of 2 and 5"),
-        ("attention_of_a_mask", "3 scales, batches of 2 and 5"),
     ],
 )
 def test_a_report_says_what_was_checked(bends, name, where):
@@ -573,6 +571,27 @@ def test_a_report_says_what_was_checked(bends, name, where):
         found = checking.check(build.build(right).model, right, None)
     assert found.difference < 1e-5
     assert str(found).endswith(f" of the largest output, on {where}")
+
+
+@pytest.mark.once("the examples are the same on each backend")
+def test_nothing_is_compared_where_rounding_changes_all_digits(bends):
+    x = keras.Input((4,))
+    rounded = keras.ops.exp(x / 4.0) * (1 + 2**-22)  # of inputs of 1000: by 3 or 4
+    model = keras.Model(x, keras.ops.sin(rounded))
+    with planned(bends / "exponents") as right:
+        found = checking.check(model, right, None)
+    assert found.difference < 1e-4
+    assert found.where == "2 scales, batches of 2 and 5"
+
+
+@pytest.mark.once("the examples are the same on each backend")
+def test_a_large_number_that_masks_is_the_same_for_all_small_scores(bends):
+    with planned(bends / "attention_of_a_mask") as right:
+        model, match = build.build(right).model, "rebuilt wrongly"
+        with pytest.raises(comparison.EqualForMasksError, match=match) as raised:
+            checking.check(model, right, None)
+    assert raised.value.check.difference < 1e-5
+    assert raised.value.check.where == "3 scales, batches of 2 and 5"
 
 
 @pytest.mark.once("the examples are the same on each backend")
@@ -592,7 +611,9 @@ def test_a_namesake_is_found_where_the_whole_graph_costs_too_much(bends):
     with pytest.warns(UserWarning, match="dense"):
         model = load_model(case.model)
     (found,) = legacy_files.called(model, case.inputs())
-    np.testing.assert_allclose(found, case.arrays("y_")[0], rtol=1e-4)
+    # TensorFlow adds 4,000 numbers of a kernel in another order.
+    difference = comparing.relative_difference(found, case.arrays("y_")[0])
+    assert difference < 1e-4
 
 
 def numbers_for_flags():
@@ -620,8 +641,12 @@ def test_a_model_that_is_equal_for_masks_opens_with_a_warning(bends, monkeypatch
         raise error
 
     monkeypatch.setattr(checking, "check", check)
-    with pytest.warns(UserWarning, match="0 or 1: flags. For other integers, it diff"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         load_model(bends / "chosen_by_a_flag" / "model")
+    told = [str(warning.message) for warning in caught]
+    end = "0 or 1: flags. For other integers, it differs."
+    assert sum(text.endswith(end) for text in told) == 1
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,9 @@ def check(
         with keras_internals.texts_as_inputs():
             with contextlib.suppress(LimitError), budget.anew(size):
                 return comparison.check()
-            with budget.anew(size):
+            with contextlib.suppress(LimitError), budget.anew(size):
                 return layer_checks.check(comparison) or too_large
+            return too_large
     except (NotInterpretedError, UnsuitableError) as error:
         return Check(None, str(error))
     except LegacyModelError:

@@ -106,7 +106,8 @@ def first(
                 run = accepted(graph, trace, recipe, inputs, with_losses)
                 ranges = _ranges(graph, recipe)
                 if _are_within(inputs, ranges):
-                    return run
+                    recipe = dataclasses.replace(recipe, ranges=ranges)
+                    return run._replace(recipe=recipe)  # whose ends come later
                 recipe = dataclasses.replace(recipe, ranges=ranges)
             except reference.OutOfRangeError as error:
                 ranges = _ranges(graph, recipe)

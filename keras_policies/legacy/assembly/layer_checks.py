@@ -42,20 +42,10 @@ def check(whole: Comparison) -> Check | None:
     pairs = [*_pairs(whole.model, whole.traced, 0, "")]
     checks = []
     for pair in _in_turn(pairs):
-        trace = _trace(pair.traced, whole.traced)
-        if trace is None:
-            continue
-        part = dataclasses.replace(
-            whole,
-            model=pair.layer,
-            trace=trace,
-            served=None,
-            is_due=False,
-            is_part=True,
-            texts=None,
-        )
         try:
-            checks.append(part.check())
+            part = _part(whole, pair)
+            if part is not None:
+                checks.append(part.check())
         except (LimitError, NotInterpretedError, UnsuitableError):
             continue
         except LegacyModelError as error:
@@ -85,6 +75,22 @@ def _pairs(
             yield from _pairs(layer, traced, numbers[layer.name], f"{path}/")
         elif is_stock(layer):
             yield Pair(path, layer, traced.layers[numbers[layer.name]])
+
+
+def _part(whole: Comparison, pair: Pair) -> Comparison | None:
+    """Return the comparison of a layer with its function, if it has one."""
+    trace = _trace(pair.traced, whole.traced)
+    if trace is None:
+        return None
+    return dataclasses.replace(
+        whole,
+        model=pair.layer,
+        trace=trace,
+        served=None,
+        is_due=False,
+        is_part=True,
+        texts=None,
+    )
 
 
 def _in_turn(pairs: list[Pair]) -> list[Pair]:

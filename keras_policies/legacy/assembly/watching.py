@@ -35,6 +35,7 @@ COMPARING = {
 BENDING = {*COMPARING, "ClipByValue", "Maximum", "Minimum"}
 # The same, at a constant of the op.
 AT_CONSTANT = {"Relu6": 6.0}
+ADDING = {"Add", "AddV2", "Sub"}
 LARGE = 1e4  # numbers that masks are multiplied by
 BITS = {"float16": 10, "bfloat16": 7}  # of fractions; 23 of other dtypes
 
@@ -114,7 +115,7 @@ class Watching(Interpreter):
         offset = next(filter(None, found), None)
         if offset and node.op in MOVING:
             self._offsets[id(outputs[0])] = outputs[0], offset[1]
-        elif offset and node.op in ("Add", "AddV2", "Sub"):
+        elif offset and node.op in ADDING:
             scores = inputs[found.index(None)] if None in found else inputs[0]
             rows = np.abs(np.reshape(scores, (len(np.atleast_1d(scores)), -1))).max(1)
             self.leaks |= {*np.flatnonzero(rows >= offset[1] / 4).tolist()}
@@ -220,7 +221,18 @@ class Rounding(Interpreter):
             return outputs
         if isinstance(outputs, dict):
             return {at: self._rounded(x) for at, x in outputs.items()}
-        return [self._rounded(x) for x in outputs]
+        is_sum = node.op in ADDING and outputs[0].dtype.kind in "fV"
+        most = self._smaller(inputs) if is_sum else math.inf
+        return [self._rounded(x, most) for x in outputs]
+
+    def _smaller(self, inputs: Sequence[Any]) -> Array:
+        """Return the smaller summands: no rounding of a sum is larger.
+
+        So `scores - 1e9` is the same number for all small scores.
+        """
+        one, other = (np.abs(np.asarray(self.array(x), "float64")) for x in inputs)
+        smaller: Array = np.minimum(one, other)
+        return smaller
 
     def _is_exact(self, value: Any) -> bool:
         if id(value) in self._exact or not isinstance(value, np.ndarray | np.generic):
@@ -230,7 +242,8 @@ class Rounding(Interpreter):
         is_small = np.abs(value) < 2 ** (BITS.get(value.dtype.name, 23) / 2)
         return bool(np.all(is_small & (value == np.rint(value))))
 
-    def _rounded(self, value: Any) -> Any:
+    def _rounded(self, value: Any, most: Any = math.inf) -> Any:
+        """Return numbers that are changed, each by `most` at most."""
         if (
             not isinstance(value, np.ndarray | np.generic)
             or value.dtype.kind not in "fV"
@@ -243,7 +256,8 @@ class Rounding(Interpreter):
         changes = self._random.uniform(-share, share, numbers.shape)
         is_exact = (numbers == np.rint(numbers)) & (np.abs(numbers) < 2 ** (bits / 2))
         with np.errstate(all="ignore"):
-            changed = np.where(is_exact, numbers, numbers * (1 + changes))
+            changes = np.clip(numbers * changes, -most, most)
+            changed = np.where(is_exact, numbers, numbers + changes)
             result = changed.astype(value.dtype)
         if not np.all(np.isfinite(changed)) and changed.ndim:
             others = tuple(range(1, changed.ndim))
