@@ -240,7 +240,7 @@ def _in_training(model, traced, trace):
     specs = concrete_functions.specs(trace.inputs)
     count = len(concrete_functions.specs(trace.outputs))
     inputs, twin = _inputs(specs, 5, 1, seed=1), twin or trace
-    bodies = in_training._bodies(traced, twin.function)
+    bodies = in_training.bodies(traced, twin.function)
     ops = {node.op for body in bodies for node in body.values()}
     if any("Random" in op or op in ("TruncatedNormal", "_Dropout") for op in ops):
         return ""

@@ -293,5 +293,5 @@ def test_looking_for_random_ops_is_charged_by_the_nodes_looked_at(monkeypatch):
     nodes = {name: Node(name, "Relu", (), {}) for name in ("a", "b", "c", "d")}
     function = Function("layer", (), nodes, ())
     traced = types.SimpleNamespace(functions={"layer": function})
-    assert in_training._bodies(traced, "layer") == [nodes]
+    assert in_training.bodies(traced, "layer") == [nodes]
     assert charged == [4 * 0.5]

@@ -192,6 +192,19 @@ def test_a_changed_layer_is_what_its_graph_is(
     assert found != "wrong", said
 
 
+@pytest.mark.once("the reference is computed with NumPy")
+def test_a_limit_that_no_input_of_the_model_reaches_is_kept(folder, tmp_path):
+    path, case = tmp_path / "model", "rnn_hard_sigmoid_stock"
+    mutations.copied(folder / legacy_files.NEWEST / case / "model", path)
+    mutations.mutate(path, "BiasAdd", "BiasAdd", "clip", 20.0)
+    with pytest.warns(UserWarning, match="Dense"):
+        model = load_model(path)
+    (kernel,) = (w for w in model.trainable_variables if w.shape == (3, 2))
+    kernel.assign(np.full((3, 2), 1000.0))
+    (found,) = legacy_files.called(model, np.ones((1, 4, 4), "float32"))
+    assert found.tolist() == [[20.0, 20.0]]
+
+
 def test_what_stands_for_an_op_that_bends_is_another_for_other_limits():
     x = np.linspace(-1, 1, 5)
     assert np.array_equal(proofs.clip(0, 6)(x), proofs.clip(0.0, 6.0)(x))

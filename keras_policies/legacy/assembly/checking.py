@@ -97,20 +97,32 @@ def check(
     comparison = Comparison(
         model, traced, trace, served, tolerance, size, is_due, texts
     )
-    too_large = Check(None, "its graph is too large")
     try:
         with keras_internals.texts_as_inputs():
-            with contextlib.suppress(LimitError), budget.anew(size):
-                return comparison.check()
-            with contextlib.suppress(LimitError), budget.anew(size):
-                return layer_checks.check(comparison) or too_large
-            return too_large
+            return _compared(comparison, size)
     except (NotInterpretedError, UnsuitableError) as error:
         return Check(None, str(error))
     except LegacyModelError:
         raise
     except UNEXPECTED as error:
         return Check(None, f"{type(error).__name__}: {error}")
+
+
+def _compared(comparison: Comparison, size: int) -> Check:
+    """Compare the whole, and its layers where that shows too little."""
+    whole, layers = Check(None, "its graph is too large"), None
+    with contextlib.suppress(LimitError), budget.anew(size):
+        whole = comparison.check()
+    difference = whole.difference
+    if difference is not None and not whole.is_partial:
+        return whole
+    with contextlib.suppress(LimitError), budget.anew(size):
+        layers = layer_checks.check(comparison, all_layers=difference is None)
+    if layers is None:
+        return whole
+    if difference is None:
+        return layers
+    return whole._replace(difference=max(difference, layers.difference or 0.0))
 
 
 def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction | None:

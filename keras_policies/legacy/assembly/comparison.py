@@ -64,6 +64,7 @@ class Check(NamedTuple):
     coverage: Coverage | None = None  # the examples that were compared
     masks: tuple[str, ...] = ()  # inputs that were compared as 0 and 1 alone
     layers: tuple[int, int] | None = None  # if layers were compared: how many, of all
+    is_partial: bool = False  # whether the graph bends where no example led
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -156,6 +157,7 @@ class Comparison:
         """Return a check after more examples are compared, as far as these suit."""
         assert check.coverage is not None
         coverage, differences = check.coverage, [check.difference or 0.0]
+        is_partial = True
         limited = budget.of(0) if self.is_part else budget.anew(self.size)
         with limited, contextlib.suppress(LimitError):
             for recipe in examples.more(graph, self._specs, first.recipe):
@@ -164,7 +166,10 @@ class Comparison:
                     shares, covered = self._judged(run, self._outputs(run))
                     coverage = coverage.joined(covered)
                     differences += shares
-        return check._replace(difference=max(differences), coverage=coverage)
+            is_partial = graph.is_partial
+        return check._replace(
+            difference=max(differences), coverage=coverage, is_partial=is_partial
+        )
 
     def _run(
         self, graph: Watching, recipe: Recipe, lengths: tuple[int, ...]

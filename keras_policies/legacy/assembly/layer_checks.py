@@ -1,9 +1,10 @@
-"""Compares each layer with its own function, where the whole graph costs too much.
+"""Compares layers with their own functions, where the whole graph shows too little.
 
 A class of the user's own may have the name of one of Keras's. Its function is small,
-whatever comes before it:
+and takes all numbers, whatever comes before it:
 
     Conv2D -> Conv2D -> Dense      the whole takes minutes, Dense alone no time
+    tanh -> Dense(clips at 20)     the whole never reaches 20, Dense alone does
 """
 
 import collections
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import keras
 
+from keras_policies.legacy.assembly import watching
 from keras_policies.legacy.assembly.comparison import Check, Comparison
 from keras_policies.legacy.assembly.examples import UnsuitableError
 from keras_policies.legacy.assembly.own_classes import is_stock
@@ -23,7 +25,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
-from keras_policies.legacy.plan.reconstruction import concrete_functions
+from keras_policies.legacy.plan.reconstruction import concrete_functions, in_training
 from keras_policies.legacy.plan.reconstruction.reference import NotInterpretedError
 
 
@@ -35,15 +37,18 @@ class Pair(NamedTuple):
     traced: TracedLayer
 
 
-def check(whole: Comparison) -> Check | None:
-    """Compare the layers of a model, as far as the budget goes; None if none can be."""
+def check(whole: Comparison, *, all_layers: bool) -> Check | None:
+    """Compare the layers of a model, as far as the budget goes; None if none can be.
+
+    Without `all_layers`, these are the layers with an op that bends.
+    """
     if not is_graph(whole.model):
         return None
     pairs = [*_pairs(whole.model, whole.traced, 0, "")]
     checks = []
     for pair in _in_turn(pairs):
         try:
-            part = _part(whole, pair)
+            part = _part(whole, pair, all_layers)
             if part is not None:
                 checks.append(part.check())
         except (LimitError, NotInterpretedError, UnsuitableError):
@@ -56,10 +61,9 @@ def check(whole: Comparison) -> Check | None:
     if not checks:
         return None
     differences = [check.difference or 0.0 for check in checks]
-    first = max(checks, key=lambda check: len(check.coverage or ()))
-    return Check(
-        max(differences), coverage=first.coverage, layers=(len(checks), len(pairs))
-    )
+    coverages = [check.coverage for check in checks if check.coverage]
+    least = min(coverages, key=lambda coverage: [*map(len, coverage)])
+    return Check(max(differences), coverage=least, layers=(len(checks), len(pairs)))
 
 
 def _pairs(
@@ -77,10 +81,10 @@ def _pairs(
             yield Pair(path, layer, traced.layers[numbers[layer.name]])
 
 
-def _part(whole: Comparison, pair: Pair) -> Comparison | None:
+def _part(whole: Comparison, pair: Pair, all_layers: bool) -> Comparison | None:
     """Return the comparison of a layer with its function, if it has one."""
     trace = _trace(pair.traced, whole.traced)
-    if trace is None:
+    if trace is None or not (all_layers or _bends(trace, whole.traced)):
         return None
     return dataclasses.replace(
         whole,
@@ -102,6 +106,11 @@ def _in_turn(pairs: list[Pair]) -> list[Pair]:
         counts[pair.traced.class_name] += 1
     order = sorted(range(len(pairs)), key=turns.__getitem__)
     return [pairs[i] for i in order]
+
+
+def _bends(trace: ConcreteFunction, traced: TracedFunctions) -> bool:
+    bodies = in_training.bodies(traced, trace.function)
+    return any(watching.bends(node) for body in bodies for node in body.values())
 
 
 def _trace(layer: TracedLayer, traced: TracedFunctions) -> ConcreteFunction | None:

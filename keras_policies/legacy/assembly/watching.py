@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,11 @@ COMPARING = {
 }
 # Ops that bend where an input reaches one of the others.
 BENDING = {*COMPARING, "ClipByValue", "Maximum", "Minimum"}
-# The same, at a constant of the op.
-AT_CONSTANT = {"Relu6": 6.0}
+# The same, at constants of the op.
+AT_CONSTANTS = {
+    "Relu6": (0.0, 6.0),
+    **dict.fromkeys(("Abs", "LeakyRelu", "Relu", "Sign"), (0.0,)),
+}
 ADDING = {"Add", "AddV2", "Sub"}
 LARGE = 1e4  # numbers that masks are multiplied by
 BITS = {"float16": 10, "bfloat16": 7}  # of fractions; 23 of other dtypes
@@ -60,17 +63,38 @@ class Uses:
         return (0, min(self.rows) - 1) if self.rows else None
 
 
+class Reach(NamedTuple):
+    """The numbers that a node was given: their ends, without and with their signs."""
+
+    least: float
+    most: float
+    low: float
+    high: float
+    is_whole: bool  # whether they are integers
+
+    def joined(self, other: "Reach") -> "Reach":
+        least, most = min(self.least, other.least), max(self.most, other.most)
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Reach(least, most, low, high, self.is_whole)
+
+    def passes(self, constant: float) -> bool:
+        """Return whether numbers are on both sides; integers may end at a constant."""
+        if self.is_whole:
+            return self.low <= constant <= self.high and self.low < self.high
+        return self.low < constant < self.high
+
+
 class Watching(Interpreter):
     """An interpreter that notes, in `uses`, what a graph does with its inputs.
 
-    `bends` has the lowest and the highest number that each bending node was given,
-    without their signs, and the constant where it bends.
+    `bends` has the numbers that each bending node was given, by the names of the
+    function and the node, and the constant where it bends.
     """
 
     def __init__(self, traced: TracedFunctions) -> None:
         super().__init__(traced)
         self.uses: dict[int, Uses] = defaultdict(Uses)
-        self.bends: dict[tuple[str, str, float], tuple[float, float]] = {}
+        self.bends: dict[tuple[str, str, float], Reach] = {}
         self.leaks: set[int] = set()  # examples of the last run whose masks do not hold
         self._origins: dict[int, tuple[Any, int]] = {}  # by id of an array
         self._offsets: dict[int, tuple[Any, float]] = {}  # of masks: 0, or this number
@@ -91,8 +115,8 @@ class Watching(Interpreter):
     def _noted(
         self, node: Node, inputs: Sequence[Any], origins: Sequence[Any]
     ) -> Outputs:
-        if node.op in BENDING or node.op in AT_CONSTANT:
-            self._note_bend(node, [*map(self.array, inputs)], origins)
+        if bends(node):
+            self._note_bend(node, [*map(self.array, inputs)])
         if not any(origins):
             return super().op(node, inputs)
         self._note_use(node, [*map(self.array, inputs)], origins)
@@ -120,22 +144,21 @@ class Watching(Interpreter):
             rows = np.abs(np.reshape(scores, (len(np.atleast_1d(scores)), -1))).max(1)
             self.leaks |= {*np.flatnonzero(rows >= offset[1] / 4).tolist()}
 
-    def _note_bend(
-        self, node: Node, inputs: Sequence[Array], origins: Sequence[object]
-    ) -> None:
-        constants = [AT_CONSTANT[node.op]] if node.op in AT_CONSTANT else []
-        constants += _scalars(inputs)
+    def _note_bend(self, node: Node, inputs: Sequence[Array]) -> None:
         numbers = max(inputs, key=np.size)
         if np.size(numbers) < 2 or not _is_number(numbers):
             return
-        finite = np.abs(numbers[np.isfinite(numbers)].astype("float64"))
+        finite = numbers[np.isfinite(numbers)].astype("float64")
         if finite.size == 0:
             return
-        ends = float(finite.min()), float(finite.max())
+        sizes, is_whole = np.abs(finite), numbers.dtype.kind in "iu"
+        least, most = float(sizes.min()), float(sizes.max())
+        low, high = float(finite.min()), float(finite.max())
+        reach = Reach(least, most, low, high, is_whole)
+        constants = [*AT_CONSTANTS.get(node.op, ()), *_scalars(inputs)]
         for constant in filter(math.isfinite, constants):
             key = self.name, node.name, constant
-            low, high = self.bends.get(key, ends)
-            self.bends[key] = min(low, ends[0]), max(high, ends[1])
+            self.bends[key] = self.bends.get(key, reach).joined(reach)
 
     def _note_use(
         self, node: Node, inputs: Sequence[Any], origins: Sequence[Any]
@@ -158,12 +181,22 @@ class Watching(Interpreter):
 
         Most nodes are given about `scale` times as much as at scale 1.
         """
-        for (*_, constant), (low, high) in self.bends.items():
+        for (*_, constant), reach in self.bends.items():
             size = abs(constant)
-            if size > high > 0:
-                yield 2 * comparing.SCALES[-1] * size / high
-            elif 0 < size < low:
-                yield size / low / 2
+            if size > reach.most > 0:
+                yield 2 * comparing.SCALES[-1] * size / reach.most
+            elif 0 < size < reach.least:
+                yield size / reach.least / 2
+
+    @property
+    def is_partial(self) -> bool:
+        """bool, whether a node was given numbers on one side of its constant alone."""
+        return not all(reach.passes(key[-1]) for key, reach in self.bends.items())
+
+
+def bends(node: Node) -> bool:
+    """Return whether a node bends where its input reaches a constant."""
+    return node.op in BENDING or node.op in AT_CONSTANTS
 
 
 def _is_number(value: Any) -> bool:

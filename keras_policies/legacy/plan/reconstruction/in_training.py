@@ -53,8 +53,8 @@ def trained(
     other_trace = twin(layer, trace)
     if other_trace is None:
         return trace, first, False, frozenset()
-    bodies = _bodies(traced, other_trace.function)
-    ops = {node.op for body in bodies for node in body.values()}
+    called = bodies(traced, other_trace.function)
+    ops = {node.op for body in called for node in body.values()}
     moved = frozenset[int]()
     if ops & ASSIGNMENTS:  # those of inference, too, are steps
         in_inference = _assigned(traced, trace)
@@ -108,18 +108,18 @@ def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None
     return next((t for t in twins if t.losses), twins[-1] if twins else None)
 
 
-def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
+def bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
     """Return the nodes of a function, and of each that it calls."""
-    bodies: dict[str, Mapping[str, Node]] = {}
+    found: dict[str, Mapping[str, Node]] = {}
 
     def called(name: str) -> list[str]:
-        return [called for node in bodies[name].values() for called in _functions(node)]
+        return [called for node in found[name].values() for called in _functions(node)]
 
     for each in walks.reachable([name], called):
         is_known = each in traced.functions
-        bodies[each] = idioms.function(traced, each).nodes if is_known else {}
-        budget.work(budget.ITEM * len(bodies[each]))
-    return [*bodies.values()]
+        found[each] = idioms.function(traced, each).nodes if is_known else {}
+        budget.work(budget.ITEM * len(found[each]))
+    return [*found.values()]
 
 
 def _functions(node: Node) -> Sequence[str]:
