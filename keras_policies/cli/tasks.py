@@ -166,7 +166,8 @@ class Conversion(Task):
     builds = True
     KEYS = (
         *("destination", "left_out", "largest_difference", "allowed_difference"),
-        *("graph_difference", "not_checked", "plain_difference", "not_plain", "texts"),
+        *("graph_difference", "not_checked", "checked_on", "plain_difference"),
+        *("not_plain", "texts"),
         "left_out_codes",
     )
 
