@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import xml.etree.ElementTree
 
 import keras
 import legacy_files
@@ -289,12 +290,101 @@ def test_the_limits_on_the_security_page_are_those_of_the_code():
     assert [row for row in rows if row not in page] == []
 
 
-def test_the_tests_that_the_security_page_names_are_there():
-    page = (ROOT / "docs" / "security.md").read_text("utf8")
-    named = re.findall(r"<!-- (tests/\S+\.py): (test_\w+) -->", page)
-    assert len(named) >= 15
+COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
+# Written by programs, which say so above what they write; a history grows.
+GENERATED = "<!-- table: python "
+# Rows that tests compare with `codes.CODES`, and with `keras_internals.TABLE`.
+COPIED = re.compile(r'^\| (<a id="kp\d+"|`keras\.).*\n', re.MULTILINE)
+NOT_READ_THROUGH = "results.md", "tested-files.md", "CHANGELOG.md"
+READ = [text for text in TEXTS if text.name not in NOT_READ_THROUGH]
+# To look things up in, and not to read.
+REFERENCES = "troubleshooting.md", "porting-reference.md"
+PROMISING = re.compile(r"\b(no|never|nothing|every|all|always|only)\b", re.IGNORECASE)
+PROMISES = [
+    ("README.md", "## How far you can rely on it"),
+    *[(f"docs/{name}.md", "# ") for name in ("how-it-works", "lost-code", "security")],
+]
+
+
+def words_of(text):
+    """Return the words that a reader sees, code among them."""
+    return [word for word in COMMENT.sub("", text).split() if re.search(r"\w", word)]
+
+
+def written(path):
+    """Return the text of a page without what comes from a program or a table of it."""
+    return COPIED.sub("", path.read_text("utf8").partition(GENERATED)[0])
+
+
+def units(text):
+    """Return the sentences and the rows of tables of a text, without code."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = COMMENT.sub(lambda found: f"<!--{found[1].strip()}-->", text)
+    found = []
+    for block in re.split(r"\n\n|\n(?=\||- |\d+\. )", text):
+        is_whole = block.lstrip().startswith(("|", "#", "!"))
+        found += [block] if is_whole else re.split(r"(?<=[.:;])\s+", block)
+    return [unit for unit in found if not unit.lstrip().startswith(("#", "!"))]
+
+
+def test_the_pages_have_at_most_25000_words_together():
+    assert sum(len(words_of(written(text))) for text in READ) <= 25_000
+
+
+@pytest.mark.parametrize(
+    "text", READ, ids=lambda text: f"{text.parent.name}-{text.name}"
+)
+def test_a_page_is_read_in_minutes_and_a_cell_at_a_glance(text):
+    content = written(text)
+    if text.name not in REFERENCES:
+        assert len(words_of(content)) <= 1500
+    rows = re.findall(r"^\|.*\|$", content, re.MULTILINE)
+    cells = [cell for row in rows for cell in row.split(" | ")]
+    assert [cell for cell in cells if len(words_of(cell)) > 40] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_begins_with_who_needs_it(page):
+    first = page.read_text("utf8").split("\n\n")[1]
+    assert re.match(r"You \w+", first), first
+
+
+@pytest.mark.parametrize(("name", "heading"), PROMISES, ids=[n for n, _ in PROMISES])
+def test_a_promise_stands_beside_its_test(name, heading):
+    section = (ROOT / name).read_text("utf8").partition(heading)[2]
+    promises = [
+        unit for unit in units(section) if PROMISING.search(COMMENT.sub("", unit))
+    ]
+    assert promises
+    assert [unit for unit in promises if "<!--tests/" not in unit] == []
+
+
+def test_a_promise_without_a_test_is_noticed():
+    text = "It runs. It never\nfails.\n\n```\nno code\n```\n\n- All of it\n- some"
+    found = [unit for unit in units(text) if PROMISING.search(unit)]
+    assert found == ["It never\nfails.", "- All of it"]
+
+
+def test_the_tests_that_pages_name_are_there():
+    named = {
+        pair
+        for text in TEXTS
+        for comment in COMMENT.findall(text.read_text("utf8"))
+        for pair in re.findall(r"(tests/\S+\.py)::(test_\w+)", comment)
+    }
+    assert len(named) >= 30
     for path, name in named:
         assert f"def {name}(" in (ROOT / path).read_text("utf8"), name
+
+
+def test_a_picture_has_a_light_and_a_dark_form_and_loads_nothing():
+    pictures = sorted(ROOT.glob("docs/*.svg"))
+    assert len(pictures) == 3
+    for picture in pictures:
+        text = picture.read_text("utf8")
+        xml.etree.ElementTree.fromstring(text)
+        assert "prefers-color-scheme: dark" in text
+        assert {*re.findall(r"https?://[^\"]+", text)} == {"http://www.w3.org/2000/svg"}
 
 
 def test_every_limit_on_the_page_of_limits_is_used_and_no_other_page_has_one():
