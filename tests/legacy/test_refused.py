@@ -235,3 +235,17 @@ def test_the_command_takes_shapes(folder, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([*command, "--overwrite", "--input-shape", "x=a"])
     assert "expected NAME=SIZES" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name", ["ties/model.h5", "ties/model.keras", "ties_in_a_layer/saved_model"]
+)
+def test_a_step_at_ties_is_that_of_tensorflow(folder, name):
+    case = folder / name
+    model = opened(case)
+    assert_predicts(model, case.parent)
+    (x,), _ = data(case.parent)
+    model.train_on_batch(x, np.ones((8, 1)))
+    found = sorted(map(np.ravel, model.get_weights()), key=np.size)
+    expected = np.load(case.parent / "data.npz")["losses"]
+    np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-5, atol=1e-6)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from keras_policies.legacy.values import convolutions, dims, sums
+from keras_policies.legacy.values import convolutions, dims, sums, ties
 from keras_policies.legacy.values.dims import Dim
 from keras_policies.legacy.values.ratios import Ratio
 
@@ -202,6 +202,7 @@ OF_SEGMENTS = Rule(returns=lambda x, _, num_segments: np.size(x) * max(num_segme
 LIST = Rule(moves=True, returns=lambda items, axis=0: sum(map(np.size, items)))
 BITS = "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"
 RULES: Mapping[str, Rule] = {
+    "abs": Rule(node=ties.absolute),
     **dict.fromkeys(BITS, Rule(PAIR)),
     **dict.fromkeys(("arctan2", "power", "logical_and", "logical_or"), Rule(PAIR)),
     **dict.fromkeys(("logical_xor", "binary_crossentropy"), Rule(PAIR)),
@@ -215,7 +216,7 @@ RULES: Mapping[str, Rule] = {
     "cast": Rule(arrays=cast),
     "categorical_crossentropy": Rule(PAIR),
     "ceil": Rule(dims=Ratio.ceil),
-    "clip": Rule(THREE),
+    "clip": Rule(THREE, node=ties.clip),
     "concatenate": LIST,
     "conv": dataclasses.replace(FILTERS, arrays=convolutions.conv, returns=_filtered),
     "depthwise_conv": dataclasses.replace(FILTERS, arrays=convolutions.depthwise_conv),
@@ -236,9 +237,9 @@ RULES: Mapping[str, Rule] = {
     "less_equal": Rule(PAIR, operator.le),
     "linalg.solve": Rule(PAIR, computes=_of_matrices),
     "matmul": Rule(PAIR, is_wide=True, returns=_of_matmul, computes=_products),
-    "maximum": Rule(PAIR, lambda x, y: dims.extreme("max", x, y)),
+    "maximum": Rule(PAIR, functools.partial(dims.extreme, "max"), node=ties.maximum),
     "mean": Rule(arrays=_mean),
-    "minimum": Rule(PAIR, lambda x, y: dims.extreme("min", x, y)),
+    "minimum": Rule(PAIR, functools.partial(dims.extreme, "min"), node=ties.minimum),
     "mod": Rule(PAIR, operator.mod),
     "moments": Rule(arrays=_moments),
     "multiply": Rule(PAIR, operator.mul),

@@ -133,6 +133,50 @@ def frozen_discriminator():
     return model, [X]
 
 
+# Numbers that are equal, and those at limits: which operand has the gradient.
+
+
+def tied(d, x):
+    parts = [tf.clip_by_value(d, -1.0, 1.0), tf.maximum(d, 0.0), tf.minimum(0.0, d)]
+    parts += [tf.maximum(d, x[:, :3]), tf.minimum(x[:, 1:], d), tf.abs(d)]
+    return tf.concat(parts, -1)
+
+
+class Tied(layers.Layer):
+    def build(self, shape):
+        self.w = self.add_weight("w", (4, 3))
+
+    def call(self, x):
+        return tied(tf.matmul(x, tf.clip_by_value(self.w, -1.0, 1.0)), x)
+
+
+def trained_at_ties(model):
+    """Return a model, inputs, and its weights after a step."""
+    draw = np.random.RandomState(1)
+    x = draw.randint(-1, 2, (8, 4)).astype("float32")
+    before = [draw.randint(-1, 2, w.shape).astype("float32") for w in model.weights]
+    model.set_weights(before)
+    model.compile(keras.optimizers.SGD(0.25), "mse")
+    model.train_on_batch(x, np.ones((8, 1)))
+    after = sorted(map(np.ravel, model.get_weights()), key=np.size)
+    model.set_weights(before)
+    return model, [x], np.concatenate(after)
+
+
+@case("model.h5", "model.keras")
+def ties():
+    x = keras.Input((4,))
+    y = tied(layers.Dense(3, use_bias=False)(x), x)
+    return trained_at_ties(keras.Model(x, layers.Dense(1, use_bias=False)(y)))
+
+
+@case("saved_model")
+def ties_in_a_layer():
+    x = keras.Input((4,))
+    y = layers.Dense(1, use_bias=False)(Tied()(x))
+    return trained_at_ties(keras.Model(x, y))
+
+
 class MultiHeadAttention(layers.Layer):
     def __init__(self, head_num=2, **options):
         super().__init__(**options)
