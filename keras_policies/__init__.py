@@ -26,8 +26,8 @@ if _typing.TYPE_CHECKING:
     from keras_policies.diagnostics.plots import plot_gradients, plot_loss_scale
     from keras_policies.diagnostics.summary import summary
     from keras_policies.keras_internals.patches import patches
-    from keras_policies.legacy.base.codes import LeftOut
     from keras_policies.legacy.base.errors import LegacyModelError
+    from keras_policies.legacy.base.outcomes import LeftOut, Outcome, OutcomeWarning
     from keras_policies.legacy.conversion import Converted, convert_model
     from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
     from keras_policies.legacy.inspection import inspect_model
@@ -42,8 +42,8 @@ _LATER = {
     "diagnostics.plots": "plot_gradients plot_loss_scale",
     "diagnostics.summary": "summary",
     "keras_internals.patches": "patches",
-    "legacy.base.codes": "LeftOut",
     "legacy.base.errors": "LegacyModelError",
+    "legacy.base.outcomes": "LeftOut Outcome OutcomeWarning",
     "legacy.conversion": "Converted convert_model",
     "legacy.descriptions": "LayerDescription ModelDescription",
     "legacy.inspection": "inspect_model",
@@ -71,6 +71,8 @@ __all__ = [
     "LossScaleLogger",
     "LossScaleOptimizer",
     "ModelDescription",
+    "Outcome",
+    "OutcomeWarning",
     "Policy",
     "TextInputs",
     "__version__",

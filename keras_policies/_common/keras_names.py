@@ -6,8 +6,11 @@ read from their files, which consist of lines `from … import Name`. Nothing ca
 registered with a Keras that is not imported.
 """
 
+import contextlib
 import functools
+import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import re
 import sys
@@ -36,7 +39,26 @@ def is_imported() -> bool:
 
 def can_be_read() -> bool:
     """Return whether names are read: Keras is not imported, and its files are there."""
-    return not is_imported() and _folder() is not None
+    return not is_imported() and folder() is not None
+
+
+def backend() -> str:
+    """Return the name of Keras's backend, or of the one that it is told to take."""
+    if is_imported():
+        return str(keras.backend.backend())
+    return os.environ.get("KERAS_BACKEND") or "tensorflow"
+
+
+def version() -> tuple[int, ...]:
+    """Return the first two numbers of Keras's version."""
+    if can_be_read():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return _numbers(importlib.metadata.version("keras"))
+    return _numbers(keras.__version__)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")[:2]))
 
 
 def registered(name: str | None) -> Any:
@@ -72,7 +94,7 @@ def standard_dtype(name: str) -> str:
 
 
 @functools.cache
-def _folder() -> pathlib.Path | None:
+def folder() -> pathlib.Path | None:
     """Return the folder with the files of Keras's public modules, or None."""
     spec = importlib.util.find_spec("keras")
     tops = (spec and spec.submodule_search_locations) or ()
@@ -83,10 +105,10 @@ def _folder() -> pathlib.Path | None:
 @functools.cache
 def names(*parts: str) -> Mapping[str, str]:
     """Read `{name: kind}` of the public module `keras.<parts>`, empty for none."""
-    folder = _folder()
-    if folder is None or not all(map(str.isidentifier, parts)):
+    top = folder()
+    if top is None or not all(map(str.isidentifier, parts)):
         return {}
-    file = folder.joinpath(*parts, "__init__.py")
+    file = top.joinpath(*parts, "__init__.py")
     text = file.read_text("utf-8") if file.is_file() else ""
     imported = IMPORTED.findall(text)
     has_classes = parts[:1] != (MODELS,)

@@ -27,7 +27,8 @@ class FormerNameWarning(KerasPoliciesWarning, DeprecationWarning):
 
 
 def warn(
-    message: str, category: type[KerasPoliciesWarning] = KerasPoliciesWarning
+    message: str | KerasPoliciesWarning,
+    category: type[KerasPoliciesWarning] = KerasPoliciesWarning,
 ) -> None:
     """Warn at the line of the first caller that is not us, Keras or its backend."""
     paths = [getattr(sys.modules.get(name), "__file__", None) for name in INNER]
@@ -35,7 +36,8 @@ def warn(
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_inner(frame.f_code.co_filename, folders):
         level, frame = level + 1, frame.f_back
-    warnings.warn(printable(message), category, stacklevel=level)
+    text = printable(message) if isinstance(message, str) else message
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _is_inner(file: str, folders: tuple[str, ...]) -> bool:

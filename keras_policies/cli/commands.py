@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from keras_policies.cli import startup
 from keras_policies.cli.exit_codes import FAILED, OK, PARTLY
+from keras_policies.cli.output import only_results
 
 if TYPE_CHECKING:
-    from keras_policies.cli.tasks import Conversion, Outcome, Task
+    from keras_policies.cli.tasks import Conversion, Result, Task
 
 
 class CommandLineError(ValueError):
@@ -71,18 +72,19 @@ def _custom_object(text: str) -> tuple[str, Any]:
 
 def inspect(arguments: argparse.Namespace) -> int:
     """Describe one model, or many in a table; return the exit code."""
-    from keras_policies.cli import folders
+    from keras_policies.cli import folders, outcomes, tasks
     from keras_policies.legacy import inspection
 
+    _check_report(arguments.report)
     paths = folders.models(arguments.paths, arguments.recursive)
     is_one = paths == arguments.paths
-    if is_one and len(paths) == 1 and not (arguments.json or arguments.quiet):
-        description = inspection.inspect_model(paths[0])
-        _reports().print_description(description)
-        return PARTLY if description.missing else OK
-    from keras_policies.cli import tasks
-
+    if arguments.backend is not None:
+        startup.set_backend(arguments.backend)
+    startup.choose_backend()  # as `convert` does; nothing is imported
     todo = [tasks.Inspection(path) for path in paths]
+    is_text = not (arguments.json or arguments.quiet or arguments.report)
+    if is_one and len(paths) == 1 and is_text:
+        return outcomes.described(arguments, inspection.inspect_model(paths[0]))
     columns = "written_by", "policy", "parameters"
     return _run(arguments, todo, "Inspecting", columns, is_one)
 
@@ -110,11 +112,12 @@ def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     source, destination = arguments.paths
     options["verify"] = arguments.verify
     task = _conversion(arguments, options, source, pathlib.Path(destination))
-    is_silent = arguments.json or arguments.quiet
+    is_silent = arguments.json or arguments.quiet or arguments.report
     if is_silent or arguments.dry_run or task.check():
         return _run(arguments, [task], "Converting", ("destination",), is_one=True)
     _prepare(arguments, 1)
-    converted = task.convert()
+    with only_results():
+        converted = task.convert()
     _reports().print_conversion(converted, arguments.verify)
     return PARTLY if arguments.strict and converted.left_out else OK
 
@@ -147,7 +150,7 @@ def code(arguments: argparse.Namespace) -> int:
     _prepare(arguments, 1)
     model = _loaded(arguments, arguments.path, arguments.compile)
     keras_internals = importlib.import_module("keras_policies.keras_internals")
-    with keras_internals.importing_no_tensorflow():
+    with keras_internals.importing_no_tensorflow(), only_results():
         text = importlib.import_module("keras_policies").to_source(
             model,
             constants=constants,
@@ -169,12 +172,13 @@ def code(arguments: argparse.Namespace) -> int:
 
 def _loaded(arguments: argparse.Namespace, path: str, compile: bool) -> Any:
     """Return the model in a file, legacy or of Keras 3."""
-    return importlib.import_module("keras_policies").load_model(
-        path,
-        _custom_objects(arguments.custom_objects),
-        compile=compile,
-        **_loading_options(arguments),
-    )
+    with only_results():
+        return importlib.import_module("keras_policies").load_model(
+            path,
+            _custom_objects(arguments.custom_objects),
+            compile=compile,
+            **_loading_options(arguments),
+        )
 
 
 def diff(arguments: argparse.Namespace) -> int:
@@ -245,6 +249,7 @@ def _check_convert(arguments: argparse.Namespace) -> None:
     """Raise if the command line is wrong, before Keras is imported for it."""
     from keras_policies.legacy import atomic_file
 
+    _check_report(arguments.report)
     many, paths = arguments.output_dir is not None, arguments.paths
     if not many and len(paths) != 2:
         raise CommandLineError(
@@ -269,6 +274,17 @@ def _check_convert(arguments: argparse.Namespace) -> None:
             atomic_file.check_ending(paths[1])
         except ValueError as error:
             raise CommandLineError(str(error)) from error
+
+
+def _check_report(path: str | None) -> None:
+    """Raise if a report cannot be written, before anything else is done."""
+    if path is None:
+        return
+    if not path.endswith((".json", ".md")):
+        reason = "expected a name that ends in '.json' or '.md'."
+        raise CommandLineError(f"--report {path!r}: {reason}")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise CommandLineError(f"--report {path!r}: there is no such folder.")
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -316,19 +332,22 @@ def _run(
 
     Each outcome is printed as soon as it is known.
     """
-    from keras_policies.cli import many, outcomes
+    from keras_policies.cli import many, outcomes, passed_over
     from keras_policies.legacy import progress
 
     if arguments.quiet:
         progress.show_none()
     show = outcomes.shown(arguments, todo, columns)
-    known: dict[str, Outcome] = {}
+    known: dict[str, Result] = {}
+    others = passed_over.results(arguments.paths, arguments.recursive, todo)
 
-    def ready(outcome: "Outcome") -> None:
+    def ready(outcome: "Result") -> None:
         known[outcome.path] = outcome
         show(outcome)
 
     try:
+        for result in others:
+            ready(result)
         for task in todo:
             if outcome := task.check():
                 ready(outcome)
@@ -339,9 +358,9 @@ def _run(
             _prepare(arguments, processes)
         many.run(remaining, processes, doing, ready)
     except KeyboardInterrupt:
-        outcomes.ended(arguments, [*known.values()], len(todo), is_one)
+        outcomes.ended(arguments, [*known.values()], len(todo) + len(others), is_one)
         raise
-    return outcomes.ended(arguments, [*known.values()], len(todo), is_one)
+    return outcomes.ended(arguments, [*known.values()], len(todo) + len(others), is_one)
 
 
 def _prepare(arguments: argparse.Namespace, processes: int) -> None:
@@ -357,8 +376,9 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
     # Report a missing package once, not from each process.
     is_here = startup.is_installed(os.environ.get(startup.VARIABLE) or "tensorflow")
     if processes < 2 or arguments.custom_objects or not is_here:
-        _import_keras()
-        _custom_objects(arguments.custom_objects)  # raises before the work begins
+        with only_results():
+            _import_keras()
+            _custom_objects(arguments.custom_objects)  # raises before the work begins
 
 
 def _import_keras() -> None:

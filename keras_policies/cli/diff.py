@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,6 +13,7 @@ from keras_policies._common import comparing, terminal
 from keras_policies._common.text import one_line
 from keras_policies._common.types import Config
 from keras_policies.backends.running import backend
+from keras_policies.cli.pairing import Node, nodes, own_config, paired, renamed
 from keras_policies.cli.reports import UNLIMITED
 from keras_policies.legacy.assembly import examples
 from keras_policies.legacy.assembly.targets import layers
@@ -24,8 +25,6 @@ NAMED = 5  # the most layers of only one model that are named
 # Left out of a model's config, because each layer is compared by itself.
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
 ONLY = "only in OLD", "only in NEW"
-CALLS = "calls of "  # a layer, which has a line of its own if it is in one model only
-OPERATIONS = "calls of operation "
 # Keras writes the policy of a Sequential, but does not read it.
 UNREAD = {"Sequential": ("dtype",)}
 
@@ -62,9 +61,11 @@ class Diff:
 
 def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
     """Compare two models; `path` is the file of the first."""
-    old_layers, new_layers = (
+    old_layers, in_new = (
         {place.path: place.layer for place in layers(each)} for each in (old, new)
     )
+    paths_in_old = renamed(old_layers, in_new)
+    new_layers = {paths_in_old[path]: layer for path, layer in in_new.items()}
     named = [each.keys() - {""} for each in (old_layers, new_layers)]
     if all(named) and not named[0] & named[1]:
         counts = f"{len(named[0])} in OLD, {len(named[1])} in NEW"
@@ -95,31 +96,19 @@ def _differences(
         if path not in old or path not in new:
             yield LayerDifference(path, (ONLY[path in new],), None)
             continue
-        config = (*_settings(_config(old[path]), _config(new[path])),)
-        weights = _difference(_own_weights(old[path]), _own_weights(new[path]))
+        layers = old[path], new[path]
+        first, second = map(_config, layers)
+        config = (*_settings(first, second), *_calls(*map(nodes, layers)))
+        weights = _difference(*map(_own_weights, layers))
         if config or weights != 0.0:
             yield LayerDifference(path, config, weights)
 
 
 def _config(layer: keras.Layer) -> Config:
-    """Return the settings of a layer, including the calls of its inner layers."""
-    written = keras.saving.serialize_keras_object(layer)
-    config = {"class": written["class_name"], **written["config"]}
-    nodes = [each for each in config.get("layers", ()) if "inbound_nodes" in each]
-    # Keras may number operations anew, so they are named by class and position.
-    operations = [each for each in nodes if ".ops." in f"{each['module']}."]
-    names = {
-        each["name"]: f"operation {each['class_name']} {number}"
-        for number, each in enumerate(operations)
-    }
-    calls = {
-        f"{CALLS}{names.get(each['name'], each['name'])}": keras.tree.map_structure(
-            lambda value: names.get(value, value), each["inbound_nodes"]
-        )
-        for each in nodes
-    }
-    left_out = *LAYERS, *UNREAD.get(config["class"], ())
-    return calls | {key: config[key] for key in config.keys() - left_out}
+    """Return the settings of a layer, without those of inner layers of a model."""
+    config = own_config(layer)
+    left_out = {*LAYERS, *UNREAD.get(config["class"], ())}
+    return {key: config[key] for key in config.keys() - left_out}
 
 
 def _settings(old: Config, new: Config, inside: str = "") -> Iterator[str]:
@@ -127,19 +116,51 @@ def _settings(old: Config, new: Config, inside: str = "") -> Iterator[str]:
 
     Example:
         >>> [*_settings({"dtype": {"name": "float16"}}, {"dtype": {"name": "float32"}})]
-        ['dtype.name: "float16" -> "float32"']
+        ['dtype.name is "float32", was "float16"']
     """
     for key in sorted(old.keys() | new.keys(), key=str):
         first, second = old.get(key), new.get(key)
-        is_operation = str(key).startswith(OPERATIONS)
-        if str(key).startswith(CALLS) and not is_operation and None in (first, second):
-            continue  # the layer has a line of its own
         if isinstance(first, dict) and isinstance(second, dict):
             yield from _settings(first, second, f"{inside}{key}.")
             continue
         texts = [json.dumps(value, sort_keys=True) for value in (first, second)]
         if texts[0] != texts[1]:
-            yield f"{inside}{key}: {_cut(texts[0])} -> {_cut(texts[1])}"
+            yield f"{inside}{key} is {_cut(texts[1])}, was {_cut(texts[0])}"
+
+
+def _calls(old: Sequence[Node], new: Sequence[Node]) -> Iterator[str]:
+    """Yield the calls in a model that differ; a layer of one model has its own row."""
+    names = paired(old, new)
+    by_name = {node.name: node for node in old}
+    for node in new:
+        other = by_name.get(names.get(node.name, ""))
+        if other is not None:
+            del by_name[other.name]
+            yield from _other_call(other, node, names)
+        elif not node.is_layer:
+            yield f"{_label(node)} is called on {_taken(node)}, {ONLY[1]}"
+    for node in by_name.values():
+        if not node.is_layer:
+            yield f"{_label(node)} is called on {_taken(node)}, {ONLY[0]}"
+
+
+def _other_call(old: Node, new: Node, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield how a layer or an operation is called otherwise."""
+    takes = tuple((names.get(name, name), *rest) for name, *rest in new.takes)
+    if takes != old.takes and new.calls is not None:
+        yield f"{_label(new)} is called on {_taken(new)}, was on {_taken(old)}"
+        return
+    calls = keras.tree.map_structure(lambda v: names.get(v, v), new.calls)
+    if json.dumps(calls) != json.dumps(old.calls):
+        yield f"{_label(new)} is called with other arguments"
+
+
+def _label(node: Node) -> str:
+    return repr(node.name) if node.is_layer else f"the operation {node.class_name}"
+
+
+def _taken(node: Node) -> str:
+    return ", ".join(repr(name) for name, *_ in node.takes) or "nothing"
 
 
 def _cut(text: str) -> str:

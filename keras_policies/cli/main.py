@@ -7,7 +7,8 @@ Exit codes:
   or `diff` found a difference.
 - 2: the command line is wrong: an unknown policy, an object that cannot be imported, a
   destination that does not end in `.keras`.
-- 3: `inspect` found missing classes or functions, or `convert --strict` left parts out.
+- 3: `inspect` found a model that opens only with an option or a package, or
+  `convert --strict` found that something is lost or trains differently.
 - 130: the user pressed Ctrl-C. 128 and the number of SIGTERM, SIGHUP or SIGBREAK: a
   signal ended the command.
 
@@ -80,11 +81,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_inspect(kinds: Any) -> None:
     command = kinds.add_parser(
         "inspect",
+        description="Say what is in models, and what load_model will do with them "
+        "here, without building them.",
         help="describe models without building them",
         epilog="example: keras-policies inspect model_of_2020 --json",
     )
     command.add_argument("paths", metavar="PATH", nargs="+", help=MODEL_FILES)
-    options.add(command, options.RECURSIVE)
+    options.add(command, options.RECURSIVE, options.REPORT, options.BACKEND)
     options.add_output(command)
     command.set_defaults(run=commands.inspect)
 
@@ -92,6 +95,8 @@ def _add_inspect(kinds: Any) -> None:
 def _add_convert(kinds: Any) -> None:
     command = kinds.add_parser(
         "convert",
+        description="Open models, write them as .keras files that plain Keras 3 opens, "
+        "and open these again to compare their outputs.",
         usage="keras-policies convert [options] SOURCE DEST.keras\n"
         "       keras-policies convert [options] --output-dir DIR PATH...",
         help="write .keras files that plain Keras 3 can open",
@@ -104,30 +109,31 @@ def _add_convert(kinds: Any) -> None:
         help=f"the model ({MODEL_FILE}), and the file to write; with --output-dir, any "
         "number of models, folders with models, and globs",
     )
-    command.add_argument(
+    many = command.add_argument_group("many models")
+    many.add_argument(
         "--output-dir",
         metavar="DIR",
         help="write a .keras file for each model to this folder; if a model fails, "
         "continue with the others",
     )
-    command.add_argument(
+    many.add_argument(
         "--base",
         metavar="DIR",
         help="with --output-dir: make the paths of new files relative to this folder, "
         "by default the deepest one that contains all given models",
     )
-    either = command.add_mutually_exclusive_group()
+    options.add(many, options.RECURSIVE, options.JOBS)
+    new = command.add_argument_group("new files")
+    either = new.add_mutually_exclusive_group()
     options.add(either, options.OVERWRITE)
     skip = "skip models whose new file exists"
     either.add_argument("--skip-existing", action="store_true", help=skip)
     dry_run = "show what would be converted, and to which file, without writing"
-    command.add_argument("--dry-run", action="store_true", help=dry_run)
-    strict = "exit with 3 if parts of a model were left out"
-    command.add_argument("--strict", action="store_true", help=strict)
-    options.add(command, options.RECURSIVE)
-    options.add_output(command)
-    options.add(command, *options.OPENING, *options.LOADING)
-    command.add_argument(
+    new.add_argument("--dry-run", action="store_true", help=dry_run)
+    opening = command.add_argument_group("opening the model")
+    options.add(opening, *options.LOADING, options.WEIGHTS)
+    checks = command.add_argument_group("checks")
+    checks.add_argument(
         "--verify",
         metavar="OUTPUTS.npz",
         help="keep the new file only if it predicts what the old model did. Record the "
@@ -136,12 +142,19 @@ def _add_convert(kinds: Any) -> None:
         "1e-3 of the largest output; 1e-2 if a layer computes in float16, 5e-2 in "
         "bfloat16",
     )
+    options.add(checks, options.NO_PLAIN)
+    strict = "exit with 3 if something is lost or trains differently"
+    checks.add_argument("--strict", action="store_true", help=strict)
+    printed = command.add_argument_group("output")
+    options.add(printed, options.REPORT)
+    options.add_output(printed)
     command.set_defaults(run=commands.convert)
 
 
 def _add_verify(kinds: Any) -> None:
     command = kinds.add_parser(
         "verify",
+        description="Open models, and compare their predictions with recorded ones.",
         help="compare the outputs of models with recorded ones",
         epilog="example: keras-policies verify model.keras outputs.npz",
     )
@@ -166,6 +179,7 @@ def _add_verify(kinds: Any) -> None:
 def _add_code(kinds: Any) -> None:
     command = kinds.add_parser(
         "code",
+        description="Print Python code that builds a model with only Keras.",
         help="write Python code that builds a model with Keras alone",
         epilog="example: keras-policies code model_of_2020 -o model.py",
     )
@@ -208,7 +222,8 @@ def _add_diff(kinds: Any) -> None:
 def _add_explain(kinds: Any) -> None:
     command = kinds.add_parser(
         "explain",
-        help="explain the code of an error or of a part that was left out",
+        description="Print what codes mean, and what to do.",
+        help="explain the code of an error, of a part or of an outcome",
         epilog="example: keras-policies explain KP301",
     )
     command.add_argument(

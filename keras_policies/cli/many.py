@@ -20,7 +20,7 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from keras_policies.cli import signals
-from keras_policies.cli.tasks import PRELOADED, Outcome, Problem, Task
+from keras_policies.cli.tasks import PRELOADED, Problem, Result, Task
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import hints
 
@@ -37,8 +37,8 @@ def run(
     tasks: Sequence[Task],
     processes: int,
     doing: str,
-    ready: Callable[[Outcome], None] = lambda _: None,
-) -> list[Outcome]:
+    ready: Callable[[Result], None] = lambda _: None,
+) -> list[Result]:
     """Return the outcomes of tasks, in their order; no two have the same path.
 
     `processes` tasks run at the same time, each in its own process; with 1, all run in
@@ -55,7 +55,7 @@ def run(
     return [outcomes[task.path] for task in tasks]
 
 
-def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
+def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Result]:
     """Yield outcomes as they are ready; run the tasks of dead processes again."""
     unfinished = []
     # Computed before anything is written.
@@ -74,9 +74,9 @@ def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
         yield item.failed(Problem(item.path, ENDED, "KP003"))
 
 
-def _as_completed(futures: dict[Future[Outcome], Task]) -> Iterator[Future[Outcome]]:
+def _as_completed(futures: dict[Future[Result], Task]) -> Iterator[Future[Result]]:
     """Yield futures as they are ready; signals are handled while this waits."""
-    ready: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
+    ready: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
     for future in futures:
         future.add_done_callback(ready.put)
     for _ in futures:
@@ -168,7 +168,7 @@ def _end_with_parent(folder: str) -> None:
     os._exit(1)
 
 
-def _run(task: Task) -> Outcome:
+def _run(task: Task) -> Result:
     """Run a task; after SIGTERM, end the process instead of taking the next task."""
     try:
         return task.run()

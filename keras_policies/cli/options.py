@@ -55,33 +55,38 @@ COLOR = Option(
     default="auto",
     help="color the output; auto does so in a terminal, unless NO_COLOR is set",
 )
-OPENING = (
-    Option(
-        "--jobs",
-        metavar="N",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="build so many models at the same time; by default one for each core",
-    ),
-    Option(
-        "--weights",
-        metavar="FILE",
-        help="the weights of an architecture (.json of to_json, .yaml of to_yaml)",
-    ),
-    Option(
-        "--no-plain",
-        dest="plain",
-        action="store_false",
-        help="do not check new files in a process without this package",
-    ),
+REPORT = Option(
+    "--report",
+    metavar="FILE",
+    help="write the results to this file: .json, or .md to read them",
 )
+JOBS = Option(
+    "--jobs",
+    metavar="N",
+    type=int,
+    default=os.cpu_count() or 1,
+    help="build so many models at the same time; by default one for each core",
+)
+WEIGHTS = Option(
+    "--weights",
+    metavar="FILE",
+    help="the weights of an architecture (.json of to_json, .yaml of to_yaml)",
+)
+NO_PLAIN = Option(
+    "--no-plain",
+    dest="plain",
+    action="store_false",
+    help="do not check new files in a process without this package",
+)
+BACKEND = Option(
+    "--backend",
+    choices=["jax", "torch", "tensorflow"],
+    help="run Keras on this backend; by default KERAS_BACKEND, or the installed "
+    "backend that is imported fastest",
+)
+OPENING = JOBS, WEIGHTS, NO_PLAIN
 LOADING = (
-    Option(
-        "--backend",
-        choices=["jax", "torch", "tensorflow"],
-        help="run Keras on this backend; by default KERAS_BACKEND, or the installed "
-        "backend that is imported fastest",
-    ),
+    BACKEND,
     Option(
         "--policy",
         metavar="NAME",

@@ -5,6 +5,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 # A write to a pipe whose reader has ended, such as `head`: POSIX, and Windows.
 CLOSED = errno.EPIPE, errno.EINVAL, errno.ESHUTDOWN
@@ -23,6 +24,11 @@ def escaping() -> Iterator[None]:
                 stream.reconfigure(errors="backslashreplace")
                 changed.callback(stream.reconfigure, errors=before)
         yield
+
+
+def only_results() -> contextlib.redirect_stdout[TextIO]:
+    """Send what a file, a backend or your own module prints to stderr instead."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def has_closed(error: OSError) -> bool:

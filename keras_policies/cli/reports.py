@@ -1,8 +1,8 @@
 """Prints descriptions, conversions and errors as lines and tables."""
 
 import collections
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
@@ -10,28 +10,51 @@ from keras_policies._common import terminal
 from keras_policies._common.text import one_line, printable
 from keras_policies.cli import folders, tasks
 from keras_policies.legacy import descriptions
+from keras_policies.legacy.base.outcomes import LeftOut, Outcome
 
 if TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted
 
 UNLIMITED = 10_000  # characters: in a pipe without COLUMNS, paths are never cut off
-# Status -> text in the table, text in the total, and style.
-STATUSES = {
-    tasks.OPENS: ("opens", "open", "green"),
-    tasks.MISSING: ("missing", "with missing classes", "yellow"),
-    tasks.CONVERTED: ("converted", "converted", "green"),
-    tasks.PLANNED: ("would convert", "would be converted", "green"),
-    tasks.VERIFIED: ("verified", "verified", "green"),
-    tasks.SKIPPED: ("skipped", "skipped", "dim"),
-    tasks.KERAS_3: ("Keras 3", "of Keras 3, left alone", "dim"),
-    tasks.FAILED: ("failed", "failed", "bold red"),
+
+
+class Row(NamedTuple):
+    """How results of one kind are shown."""
+
+    text: str  # in the table of files and in that of counts
+    style: str
+    code: str = ""  # what `explain` explains
+    remedy: str = ""
+
+
+def _row(outcome: Outcome, style: str) -> Row:
+    return Row(outcome.value, style, outcome.code, outcome.remedy)
+
+
+# The kinds of results, in the order in which they are counted.
+KINDS = {
+    Outcome.COMPLETE.value: _row(Outcome.COMPLETE, "green"),
+    Outcome.REBUILT.value: _row(Outcome.REBUILT, "cyan"),
+    Outcome.TRAINS_DIFFERENTLY.value: _row(Outcome.TRAINS_DIFFERENTLY, "yellow"),
+    Outcome.LOST.value: _row(Outcome.LOST, "magenta"),
+    tasks.OPENS: Row("opens", "green"),
+    tasks.CONVERTED: Row("converted", "green"),
+    tasks.VERIFIED: Row("verified", "green"),
+    tasks.NOT_RECORDED: Row("no recording", "yellow", "KP503", "Record its outputs."),
+    tasks.PLANNED: Row("would convert", "green"),
+    tasks.OPENS_IF: Row("opens if …", "bold yellow", "", "Do what the error says."),
+    tasks.SKIPPED: Row("skipped", "dim", "", "The new file exists."),
+    tasks.KERAS_3: Row("Keras 3", "dim", "KP103", "There is nothing to convert."),
+    tasks.PASSED_OVER: Row("passed over", "dim", "", "These are no models."),
+    tasks.FAILED: Row("failed", "bold red", "", "Read the errors."),
+    "not tried": Row("not tried", "dim"),
 }
 PATHS = "destination", "outputs"
 NUMBERS = "parameters", "largest difference", "allowed difference"
 # Characters for what is not known before the first line is printed.
 WIDTHS = {"written_by": len("TF 2.3 or 2.4"), "policy": len("mixed_float16")}
 WIDTHS |= {"parameters": len("parameters")}
-DESCRIBED, CONVERTED = len("missing"), len("converted, 1 left out")  # results
+RESULT = max(len(row.text) for row in KINDS.values())
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -67,7 +90,7 @@ def print_description(description: descriptions.ModelDescription) -> None:
 
 def print_conversion(converted: "Converted", verified_by: str | None) -> None:
     """Print lines about a model that was converted."""
-    lines = [f"left out: {part.code}: {part}" for part in converted.left_out]
+    lines = [*descriptions.part_lines(converted.parts)]
     if converted.largest_difference is not None:
         lines.append(
             f"verified: largest difference {converted.largest_difference:.3g}, allowed "
@@ -76,6 +99,7 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
     lines += [converted.check, converted.plain, f"written: {converted.destination}"]
     if converted.texts is not None:
         lines.append(f"written: {converted.texts}, which reads its texts")
+    lines.append(f"{converted.outcome.value}: {converted.outcome.remedy}")
     print_lines((*descriptions.summary(converted.source), *lines))
 
 
@@ -91,10 +115,10 @@ class Table:
         common, names = folders.below_common([task.path for task in todo])
         self._names = {task.path: name for task, name in zip(todo, names, strict=True)}
         named = [column.replace("_", " ") for column in columns]
-        self._columns, result = columns, DESCRIBED if columns else CONVERTED
+        self._columns = columns
         self._headings = [f"model in {common}" if common else "model", *named, "result"]
         texts = [names, *([_given(task, key) for task in todo] for key in columns), []]
-        least = [0, *(WIDTHS.get(column, 0) for column in columns), result]
+        least = [0, *(WIDTHS.get(column, 0) for column in columns), RESULT]
         widths = [
             max(width, len(heading), *map(len, column))
             for heading, width, column in zip(self._headings, least, texts, strict=True)
@@ -104,9 +128,11 @@ class Table:
         self._widths = terminal.widths(widths, self._console.width, self._paths)
         self._is_begun = False
 
-    def add(self, outcome: tasks.Outcome) -> None:
-        """Print the line of an outcome; a single file that failed has none."""
-        if len(self._names) == 1 and outcome.problem:
+    def add(self, outcome: tasks.Result) -> None:
+        """Print the line of a result; a single file that failed has none."""
+        if outcome.path not in self._names or (
+            len(self._names) == 1 and outcome.problem
+        ):
             return
         if not self._is_begun:
             self._print(self._headings, "bold", "bold")
@@ -114,8 +140,8 @@ class Table:
             self._console.print(Text("─" * rule), soft_wrap=True)
             self._is_begun = True
         cells = (_cell(outcome, column) for column in self._columns)
-        row = [self._names[outcome.path], *cells, _result(outcome)]
-        style = STATUSES[outcome.status][2]
+        text, style, *_ = KINDS[outcome.kind]
+        row = [self._names[outcome.path], *cells, text]
         self._print(row, style if "bold" in style else "", style)
 
     def _print(self, row: Sequence[str], style: str, last: str) -> None:
@@ -141,11 +167,11 @@ def _given(task: tasks.Task, key: str) -> str:
     return str(getattr(task, key, ""))
 
 
-def print_notes(outcomes: Iterable[tasks.Outcome]) -> None:
+def print_notes(outcomes: Iterable[tasks.Result]) -> None:
     """Print notes; those that differ only in the file share one line."""
     alike = collections.defaultdict(list)
     for outcome in outcomes:
-        for note in _notes(outcome):
+        for note in notes(outcome):
             alike[note].append(outcome.path)
     print_lines(
         f"{first}{f' and {len(others)} more' if others else ''}: {note}"
@@ -153,10 +179,10 @@ def print_notes(outcomes: Iterable[tasks.Outcome]) -> None:
     )
 
 
-def _cell(outcome: tasks.Outcome, column: str) -> str:
+def _cell(outcome: tasks.Result, column: str) -> str:
     value = outcome.details[column]
     if value is None:
-        return "-" if column == "policy" and outcome.problem is None else ""
+        return "-" if column == "policy" and outcome.details["format"] else ""
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
@@ -166,40 +192,46 @@ def _cell(outcome: tasks.Outcome, column: str) -> str:
     return str(value)
 
 
-def _result(outcome: tasks.Outcome) -> str:
-    not_converted = len(outcome.details.get("left_out") or ())
-    return STATUSES[outcome.status][0] + (
-        f", {not_converted} left out" if not_converted else ""
-    )
-
-
-def _notes(outcome: tasks.Outcome) -> Iterator[str]:
+def notes(outcome: tasks.Result) -> Iterator[str]:
     """Yield the notes below the table about one file."""
     details = outcome.details
-    if details.get("missing"):
-        yield f"missing: {', '.join(details['missing'])}"
+    if outcome.status == tasks.PASSED_OVER and outcome.problem:
+        yield f"passed over: {outcome.problem.text}"
     for note in details.get("notes") or ():
         yield f"note: {note}"
-    parts = details.get("left_out") or (), details.get("left_out_codes") or ()
-    for reason, code in zip(*parts, strict=True):
-        yield f"left out: {code}: {reason}"
+    yield from descriptions.part_lines(
+        LeftOut(part["text"], part["code"], Outcome(part["outcome"]))
+        for part in details.get("parts") or ()
+    )
     if details.get("not_plain"):
         yield f"not compared in plain Keras: {details['not_plain']}"
 
 
-def total(outcomes: Sequence[tasks.Outcome], count: int) -> str:
-    """Return one line with the number of files for each status, of `count` in all.
+def counts(results: Sequence[tasks.Result], count: int) -> dict[str, int]:
+    """Return `{kind: number of files}`, of `count` files in all.
 
     Example:
-        >>> found = [tasks.Outcome("a.h5", "converted", {"left_out": ("loss: 'f'",)})]
-        >>> total([*found, tasks.Outcome("b.h5", "failed", {})], 3)
-        '1 converted, 1 of them with parts left out; 1 failed; 1 not tried'
+        >>> found = [tasks.Result("a.h5", "converted", {"outcome": "rebuilt"})]
+        >>> counts([*found, tasks.Result("b.h5", "failed", {})], 3)
+        {'rebuilt': 1, 'failed': 1, 'not tried': 1}
     """
-    counts = collections.Counter(outcome.status for outcome in outcomes)
-    partly = sum(bool(outcome.details.get("left_out")) for outcome in outcomes)
-    words = {status: f"{counts[status]} {STATUSES[status][1]}" for status in counts}
-    if partly:
-        words[tasks.CONVERTED] += f", {partly} of them with parts left out"
-    known = [words[status] for status in STATUSES if status in words]
-    left = count - len(outcomes)
-    return "; ".join([*known, f"{left} not tried"] if left else known)
+    found = collections.Counter(result.kind for result in results)
+    found["not tried"] = count - len(results)
+    return {kind: found[kind] for kind in KINDS if found[kind]}
+
+
+def print_counts(counted: Mapping[str, int]) -> None:
+    """Print a table of the numbers of files, each with what to do."""
+    console = terminal.console()
+    rows = [
+        (str(number), KINDS[kind].text, KINDS[kind].code, KINDS[kind].remedy)
+        for kind, number in counted.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for kind, (number, text, *rest) in zip(counted, rows, strict=True):
+        line = Text(f"{number.rjust(widths[0])}  ")
+        line.append(text.ljust(widths[1]), KINDS[kind].style)
+        cells = map(str.ljust, rest, widths[2:])
+        line.append(f"  {'  '.join(cells)}")
+        line.rstrip()
+        console.print(line, soft_wrap=True)

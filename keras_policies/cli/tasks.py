@@ -1,4 +1,4 @@
-"""Tasks: what a command does with one file, and the outcome in a table or in JSON.
+"""Tasks: what a command does with one file, and the result in a table or in JSON.
 
 A task is pickled to the process that runs it, so it holds only plain values.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from keras_policies._common.files import TemporaryFolderError, unlimited
 from keras_policies._common.text import one_line
 from keras_policies._common.types import Config, CustomObjects, Path
+from keras_policies.cli import output
 from keras_policies.legacy import atomic_file, descriptions, inspection
 from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
 from keras_policies.legacy.readers import readers
@@ -23,16 +24,19 @@ from keras_policies.legacy.readers import readers
 if TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted
 
-from keras_policies.legacy.base import hints
 
 # Modules for building, in this order; imported once if processes can be forked.
 PRELOADED = ["keras_policies._installed", "keras_policies.legacy.conversion"]
 EXISTS = "it already exists."  # perhaps since a run that was stopped
 LARGE = 10_000_000  # parameters
-OPENS, MISSING = "opens", "missing"  # of inspect
+OPENS, OPENS_IF = "opens", "opens_if"  # of inspect
+# Codes of errors that do not occur with an option, a package or another backend.
+CONDITIONS = "KP202", "KP301", "KP303", "KP304", "KP306", "KP307", "KP403"
+PASSED_OVER = "passed_over"  # in a search through folders
 CONVERTED, PLANNED, SKIPPED = "converted", "planned", "skipped"  # of convert
-VERIFIED = "verified"
+VERIFIED, NOT_RECORDED = "verified", "not_recorded"  # of verify
 KERAS_3, FAILED = "keras_3", "failed"
+IN_ROWS = "path", "code"  # details that each result has in JSON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class Result:
     """The result of a task."""
 
     path: str
@@ -84,6 +88,11 @@ class Outcome:
         return None if self.problem is None else str(self.problem)
 
     @property
+    def kind(self) -> str:
+        """str, the outcome of a model that opens or was converted, or the status."""
+        return self.details.get("outcome") or self.status
+
+    @property
     def has_failed(self) -> bool:
         """bool, whether the file could not be described, converted or verified."""
         return self.status == FAILED
@@ -95,7 +104,7 @@ class Outcome:
             "status": self.status,
             "error": self.error,
             "code": self.problem and self.problem.code,
-            **{name: value for name, value in self.details.items() if name != "path"},
+            **{k: v for k, v in self.details.items() if k not in IN_ROWS},
         }
 
 
@@ -103,14 +112,14 @@ class Task:
     """What a command does with one file. Every exception becomes an outcome."""
 
     path: str
-    KEYS: ClassVar[tuple[str, ...]]  # of `Outcome.details`
+    KEYS: ClassVar[tuple[str, ...]]  # of `Result.details`
     builds: ClassVar[bool] = False  # whether it needs Keras
 
-    def check(self) -> Outcome | None:
+    def check(self) -> Result | None:
         """Return the outcome if it is known without Keras, or None."""
         return None
 
-    def run(self) -> Outcome:
+    def run(self) -> Result:
         """Run the task, and return the outcome."""
         return self._outcome(self._run)
 
@@ -118,17 +127,18 @@ class Task:
         """Return the task to run again if the process dies during this one."""
         return self
 
-    def failed(self, problem: Problem) -> Outcome:
+    def failed(self, problem: Problem) -> Result:
         """Return the outcome of a failure."""
-        return Outcome(self.path, FAILED, dict.fromkeys(self.KEYS), problem)
+        return Result(self.path, FAILED, dict.fromkeys(self.KEYS), problem)
 
     def _run(self) -> tuple[str, Config]:
         """Return the status and the details."""
         raise NotImplementedError
 
-    def _outcome(self, action: Callable[[], tuple[str, Config]]) -> Outcome:
+    def _outcome(self, action: Callable[[], tuple[str, Config]]) -> Result:
         try:
-            return Outcome(self.path, *action())
+            with output.only_results():
+                return Result(self.path, *action())
         except Exception as error:  # whatever Keras or a user's class raises
             failed = self.failed(Problem.of(error, self.path))
             is_new = isinstance(error, Keras3ModelError)
@@ -144,11 +154,21 @@ class Inspection(Task):
     """A file to describe."""
 
     path: str
-    KEYS = _names(descriptions.ModelDescription)
+    KEYS = (*_names(descriptions.ModelDescription)[:-1], "outcome", "parts")
 
     def _run(self) -> tuple[str, Config]:
-        description = inspection.inspect_model(self.path)
-        return (MISSING if description.missing else OPENS), description.as_dict()
+        return OPENS, inspection.inspect_model(self.path).as_dict()
+
+    def run(self) -> Result:
+        """Describe the file; if `load_model` will raise, also say why."""
+        done = super().run()
+        text, code = done.details["problem"], done.details["code"]
+        if text is None:
+            return done
+        status = OPENS_IF if code in CONDITIONS else FAILED
+        return dataclasses.replace(
+            done, status=status, problem=Problem(self.path, text, code)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,15 +185,14 @@ class Conversion(Task):
     other: str = ""  # the path of a model that has the same destination
     builds = True
     KEYS = (
-        *("destination", "left_out", "largest_difference", "allowed_difference"),
-        *("graph_difference", "not_checked", "checked_on", "plain_difference"),
-        *("not_plain", "texts"),
-        "left_out_codes",
+        *("destination", "outcome", "parts", "largest_difference"),
+        *("allowed_difference", "graph_difference", "not_checked", "checked_on"),
+        *("plain_difference", "not_plain", "texts"),
     )
 
-    def check(self) -> Outcome | None:
+    def check(self) -> Result | None:
         if self.skips_existing and not self.other and self.destination.exists():
-            return Outcome(self.path, SKIPPED, self._empty())
+            return Result(self.path, SKIPPED, self._empty())
         outcome = self._outcome(self._check)
         return None if outcome.status == PLANNED else outcome
 
@@ -228,11 +247,10 @@ class Rehearsal(Conversion):
     builds = False
 
     def _run(self) -> tuple[str, Config]:
-        missing = {*inspection.inspect_model(self.path).missing} - self.given
-        if missing:
-            reason = f"missing: {', '.join(map(one_line, sorted(missing)))}."
-            hint = hints.pass_custom_object(min(missing))
-            raise LegacyModelError(reason, hint, path=self.path, code="KP301")
+        found = inspection.inspect_model(self.path)
+        is_given = found.code in CONDITIONS and self.given >= {*found.missing}
+        if found.problem and not (self.given and is_given):
+            raise LegacyModelError(found.problem, path=self.path, code=found.code or "")
         return PLANNED, self._empty()
 
 
@@ -247,13 +265,15 @@ class Verification(Task):
     builds = True
     KEYS = "outputs", "largest_difference", "allowed_difference", "not_plain"
 
-    def check(self) -> Outcome | None:
+    def check(self) -> Result | None:
         outcome = self._outcome(self._check)
+        if outcome.problem and outcome.problem.code == "KP503":
+            return dataclasses.replace(outcome, status=NOT_RECORDED)
         return outcome if outcome.has_failed else None
 
     def _check(self) -> tuple[str, Config]:
-        _check_recording(self.path, self.outputs)
         readers.check(self.path)
+        _check_recording(self.path, self.outputs)
         return VERIFIED, {}
 
     def _run(self) -> tuple[str, Config]:

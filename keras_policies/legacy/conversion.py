@@ -2,15 +2,14 @@
 
 import contextlib
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common import comparing, files
+from keras_policies._common import files
 from keras_policies._common.types import (
     Config,
     CustomObjects,
@@ -25,23 +24,26 @@ from keras_policies.legacy import (
     inspection,
     keras_files,
     loading,
+    new_files,
     plain_keras,
     verification,
 )
 from keras_policies.legacy.assembly import (
-    examples,
-    explanations,
     made_in_code,
 )
-from keras_policies.legacy.assembly.build import Built
 from keras_policies.legacy.assembly.comparison import Check
-from keras_policies.legacy.assembly.keras_differences import rnn_states
 from keras_policies.legacy.assembly.own_classes import is_stock
-from keras_policies.legacy.base import codes, hints
 from keras_policies.legacy.base.errors import (
     Keras3ModelError,
-    LegacyModelError,
     located,
+)
+from keras_policies.legacy.base.outcomes import (
+    LOSING,
+    LeftOut,
+    Outcome,
+    left_out,
+    plain_parts,
+    worst,
 )
 from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.guards.paths import check_regular
@@ -50,9 +52,7 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS
 from keras_policies.legacy.texts.inputs import TextInputs
 
-LEFT_OUT = "it was not requested"
 TEXTS_ENDING = ".texts.json"  # in place of ".keras"
-STATES = "its recurrent layers have saved states, which plain Keras does not continue"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Converted:
     Args:
         destination: str, the file that was written.
         source: `ModelDescription` of the legacy file.
-        left_out: tuple of str, the parts of the model and of its training configuration
-            that the new file lacks, each with its reason and the attribute `code`.
+        parts: tuple of `LeftOut`, how the model and its training differ from those in
+            the legacy file.
         largest_difference: float, the largest difference between the recorded outputs
             and those of the new file, opened in plain Keras; None if no recorded
             outputs were compared.
@@ -79,25 +79,36 @@ class Converted:
             file (or of the model, if there is no graph), as a share of the largest
             number; None if recorded outputs were compared instead, or nothing was.
         not_plain: str, why the new file was not called in plain Keras; None if it was.
-        texts: str, the path of the written `TextInputs`; None if the model needs none.
+        texts: str, the path of the `TextInputs` file that was written with the model;
+            None if the model takes no texts, or reads them itself.
 
     Example:
         >>> done = convert_model("model_of_2020", "converted.keras")
-        >>> done.destination, done.source.policy
-        ('converted.keras', 'mixed_float16')
+        >>> done.destination, done.source.policy, done.outcome.value
+        ('converted.keras', 'mixed_float16', 'complete')
     """
 
     destination: str
     source: ModelDescription
-    left_out: tuple[codes.LeftOut, ...]
+    parts: tuple[LeftOut, ...]
     largest_difference: float | None
     allowed_difference: float | None = None
     graph_difference: float | None = None
     not_checked: str | None = None
+    checked_on: str | None = None
     plain_difference: float | None = None
     not_plain: str | None = None
     texts: str | None = None
-    checked_on: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """`Outcome`, the last one of all parts."""
+        return worst(self.parts)
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """tuple of `LeftOut`, the parts that are lost or train differently."""
+        return tuple(part for part in self.parts if part.outcome in LOSING)
 
     @property
     def check(self) -> str:
@@ -120,8 +131,13 @@ class Converted:
     def as_dict(self) -> Config:
         """Return plain values for JSON; `source` is reduced to its path."""
         values = {name: vars(self)[name] for name in vars(self) if name != "source"}
-        values["left_out_codes"] = tuple(part.code for part in self.left_out)
-        return {"path": self.source.path, **values}
+        return {
+            "path": self.source.path,
+            "destination": self.destination,
+            "outcome": self.outcome.value,
+            **values,
+            "parts": plain_parts(self.parts),
+        }
 
 
 def convert_model(
@@ -220,23 +236,13 @@ def convert_model(
                 atomic_file.check(beside, overwrite)
                 file = stack.enter_context(atomic_file.writing(beside, overwrite))
                 file.write_bytes(read_by.to_json().encode())
-            _save(built.model, written)
-            proof = _proved(written, built, recorded, plain=plain)
+            new_files.save(built.model, written)
+            proof = new_files.proved(written, built, recorded, plain=plain)
     unrecorded = made_in_code.unrecorded_policies(built.model)
-    notes = [
-        *codes.left_out("KP610", built.other_policies),
-        *codes.left_out("KP611", built.plan.report.notes),
-        *codes.left_out("KP610", unrecorded),
-    ]
-    if built.plan.reconstruction.layers:
-        notes.append(codes.LeftOut(str(built.plan.reconstruction), "KP609"))
-    if built.check is not None and built.check.other_losses:
-        lost = f"the losses that its layers add: {built.check.other_losses}"
-        notes.append(codes.LeftOut(lost, "KP604"))
     return Converted(
         destination=str(destination),
         source=description,
-        left_out=(*built.not_converted, *notes),
+        parts=(*built.parts, *left_out("KP610", unrecorded)),
         largest_difference=proof.compared and proof.compared.difference,
         allowed_difference=proof.compared and proof.compared.allowed,
         graph_difference=built.check and built.check.difference,
@@ -259,88 +265,6 @@ def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
     named = [item for item in custom_objects.values() if hasattr(item, "__name__")]
     saved = {keras.saving.get_registered_name(item): item for item in named}
     return saved | custom_objects
-
-
-class _Proof(NamedTuple):
-    """The result of opening a new file again."""
-
-    compared: verification.Comparison | None = None  # with recorded outputs
-    difference: float | None = None  # on seeded inputs, as a share of the largest
-    not_plain: str | None = None  # why it was not called in plain Keras
-
-
-def _proved(
-    written: pathlib.Path,
-    built: Built,
-    recorded: verification.Recording | None,
-    *,
-    plain: bool,
-) -> _Proof:
-    """Open the new file, if possible in plain Keras, and compare its outputs."""
-    reason = plain_keras.obstacle(written) if plain else LEFT_OUT
-    if any(map(rnn_states.are_kept, keras_internals.sublayers(built.model))):
-        reason = reason or STATES
-    if recorded is None and reason is None:
-        return _compared_with_seeded(written, built)
-    if recorded is None and all(map(is_stock, keras_internals.sublayers(built.model))):
-        return _Proof(not_plain=reason)
-    predict = _caller(written, reason, safe_mode=built.plan.options.safe_mode)
-    compared = recorded and _compared(predict, built, recorded)
-    return _Proof(compared, not_plain=reason)
-
-
-@located(code="KP401")
-def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.Predict:
-    """Return the function that calls a model, in plain Keras if `reason` is None."""
-    if reason is None:
-        return functools.partial(
-            verification.in_plain, path, safe_mode=safe_mode, predicts=True
-        )
-    try:
-        model = keras_files.open_with_keras(
-            path, None, compile=False, safe_mode=safe_mode
-        )
-    except Exception as error:  # whatever a class of the user's raises
-        raise explanations.explained("the file cannot be opened", error) from error
-    return verification.predict_here(model)
-
-
-def _compared(
-    predict: verification.Predict, built: Built, recorded: verification.Recording
-) -> verification.Comparison:
-    inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
-    share, texts = verification.tolerance(built.plan), built.texts
-    if texts is not None:
-        recorded = verification.as_numbers(recorded, texts)
-    return verification.compare(predict, recorded, share, len(inputs) or None)
-
-
-def _save(model: keras.Model, path: pathlib.Path) -> None:
-    with keras_internals.importing_no_tensorflow():
-        model.save(path)
-
-
-def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
-    """Compare with the graph in the legacy file, or with the model if there is none."""
-    example = built.check and built.check.example
-    dtypes, size = built.plan.compute_dtypes, built.plan.legacy.size
-    example = example or examples.example(built.model, dtypes, size)
-    safe_mode = built.plan.options.safe_mode
-    if example is None or verification.lacks_texts(keras.tree.flatten(example.inputs)):
-        verification.in_plain(written, None, safe_mode=safe_mode)
-        return _Proof(not_plain="it was opened, but there are no inputs to call it on")
-    outputs = verification.in_plain(written, example.inputs, safe_mode=safe_mode)
-    pairs = zip(outputs, example.outputs, strict=True)
-    shares = [comparing.relative_difference(*pair) for pair in pairs]
-    for share, allowed in zip(shares, example.allowed, strict=True):
-        if not share <= allowed:  # NaN is not <= anything
-            raise LegacyModelError(
-                "in plain Keras, the new file gives other outputs: they differ by "
-                f"{share:.2g} of the largest output, allowed {allowed:.2g}.",
-                f"{hints.PLAIN} writes it anyway.",
-                code="KP504",
-            )
-    return _Proof(difference=max(shares, default=0.0))
 
 
 def verify_model(
@@ -376,14 +300,18 @@ def verify_model(
             safe_mode = options.safe_mode
             return _verified_keras_3(path, recorded, safe_mode=safe_mode, plain=plain)
         if not plain or not all(map(is_stock, keras_internals.sublayers(built.model))):
-            reason = "it needs code that Keras does not have" if plain else LEFT_OUT
+            reason = (
+                "it needs code that Keras does not have"
+                if plain
+                else new_files.LEFT_OUT
+            )
             predict = verification.predict_here(built.model)
-            return _compared(predict, built, recorded), reason
+            return new_files.compared_with(predict, built, recorded), reason
         with files.temporary_folder() as folder:
             written = folder / "model.keras"
             with files.in_temporary_folder():
-                _save(built.model, written)
-            proof = _proved(written, built, recorded, plain=True)
+                new_files.save(built.model, written)
+            proof = new_files.proved(written, built, recorded, plain=True)
         assert proof.compared is not None
         return proof.compared, proof.not_plain
 
@@ -393,6 +321,6 @@ def _verified_keras_3(
 ) -> tuple[verification.Comparison, str | None]:
     with keras_files.named_for_keras(path) as named:
         share = verification.tolerance_of(plain_keras.objects_in(named))
-        reason = plain_keras.obstacle(named) if plain else LEFT_OUT
-        predict = _caller(named, reason, safe_mode=safe_mode)
+        reason = plain_keras.obstacle(named) if plain else new_files.LEFT_OUT
+        predict = new_files.caller(named, reason, safe_mode=safe_mode)
         return verification.compare(predict, recorded, share), reason

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from keras_policies._common.text import one_line
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.outcomes import LeftOut, Outcome, plain_parts, worst
 from keras_policies.loss_scaling.loss_scale import LossScale, in_short
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ class ModelDescription:
             `custom_objects` must contain: layers, losses, metrics, and Lambda layers by
             their names if their code cannot run here.
         notes: other needs and limits of the model.
+        problem: why `load_model` will raise an error here, with what to do; None if
+            the model opens.
+        code: the code of that error, such as `"KP301"`, or None.
+        parts: tuple of `LeftOut`, how the model that `load_model` returns will differ,
+            as far as this is known without building it.
 
     Example:
         >>> found = inspect_model("model_of_2020")
@@ -111,6 +117,14 @@ class ModelDescription:
     parameters: int
     missing: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    problem: str | None = None
+    code: str | None = None
+    parts: tuple[LeftOut, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """`Outcome` of opening the model, None if `load_model` raises an error."""
+        return None if self.problem else worst(self.parts)
 
     def __str__(self) -> str:
         """Return lines about the model, and a table of its layers."""
@@ -136,7 +150,9 @@ class ModelDescription:
         values = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
         for plain, layer in zip(values["layers"], self.layers, strict=True):
             plain["loss_scale"] = _text(layer.loss_scale)
-        return values
+        del values["parts"]
+        outcome = self.outcome and self.outcome.value
+        return {**values, "outcome": outcome, "parts": plain_parts(self.parts)}
 
 
 def _text(rule: LossScale | None) -> str | None:
@@ -234,3 +250,15 @@ def _lines(description: ModelDescription) -> Iterator[str]:
     if description.missing:
         yield f"missing: {', '.join(description.missing)} (pass {hints.CUSTOM_OBJECTS})"
     yield from (f"note: {note}" for note in description.notes)
+    yield from part_lines(description.parts)
+    if description.outcome is None:
+        yield f"load_model raises an error here: {description.code}"
+    else:
+        yield f"load_model opens it: {description.outcome.value}"
+
+
+def part_lines(parts: Iterable[LeftOut]) -> Iterator[str]:
+    """Yield a line for each part that differs, with its outcome and its code."""
+    for part in parts:
+        is_note = part.outcome is Outcome.COMPLETE
+        yield f"{'note' if is_note else part.outcome.value}: {part.code}: {part}"

@@ -6,18 +6,25 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies._common.types import Config, Source
+from keras_policies.legacy import attempts
 from keras_policies.legacy.base import configs, hints
-from keras_policies.legacy.base.configs import LOOKUPS, policy_name
-from keras_policies.legacy.base.errors import corrupt
+from keras_policies.legacy.base.configs import policy_name
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError, corrupt
 from keras_policies.legacy.base.weights import LayerWeights, is_unknown
 from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
-from keras_policies.legacy.plan import classes, op_layers, plan, policies, training
-from keras_policies.legacy.plan.report import Report
+from keras_policies.legacy.plan import (
+    classes,
+    environment,
+    op_layers,
+    parts,
+    plan,
+    policies,
+    training,
+)
+from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.readers import readers, sources
 
 REBUILT = "rebuilt from its traced function"  # in `LayerDescription.becomes`
-# Layers that Keras 3 cannot create if TensorFlow is not installed.
-NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 
 
 def _described(
@@ -67,7 +74,8 @@ def _notes(report: Report, layers: Sequence[LayerDescription]) -> tuple[str, ...
     lost = report.without_vocabulary.items()
     notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
     notes += map(str, report.code.values())
-    of_tensorflow = [layer.path for layer in layers if layer.becomes in NEED_TENSORFLOW]
+    needing = environment.NEED_TENSORFLOW
+    of_tensorflow = [layer.path for layer in layers if layer.becomes in needing]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
         notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")
@@ -87,8 +95,10 @@ def _of_inner_layers(weights: LayerWeights) -> dict[str, int]:
     return dict(found)
 
 
-def describe(planned: plan.Plan) -> ModelDescription:
-    """Return the `ModelDescription` of a `Plan`."""
+def describe(
+    planned: plan.Plan, problem: LegacyModelError | None = None
+) -> ModelDescription:
+    """Return the `ModelDescription` of a `Plan`, with the error of `load_model`."""
     legacy, fitting, report = planned.legacy, planned.training, planned.report
     parameters = {  # without those that Keras 3 does not have
         name: sum(math.prod(w.shape) for w in item if not is_unknown(w))
@@ -125,18 +135,26 @@ def describe(planned: plan.Plan) -> ModelDescription:
         parameters=total,
         missing=tuple(sorted(missing)),
         notes=(*_notes(report, described), *of_itself),
+        parts=(*parts.of_plan(planned), *parts.in_training(planned)),
+        problem=None if problem is None else problem.problem,
+        code=None if problem is None else problem.code,
     )
 
 
 def inspect_model(path: Source) -> ModelDescription:
     """Return a description of a legacy file, without running code or reading tensors.
 
+    It makes the plan that `load_model` builds, and says what `load_model` will do.
+    Only building a model shows whether its weights fit, and whether its outputs are
+    those of the graph in a SavedModel.
+
     Args:
         path: str or path, as `load_model` takes it.
 
     Returns:
         A frozen `ModelDescription`: format, release, policies, loss scale, optimizer,
-        layers with their replacements, and missing classes.
+        layers with their replacements, missing classes, and what `load_model` will
+        do: the `outcome`, or the `problem` with which it ends.
 
     Raises:
         LegacyModelError: if the file is not a legacy model, or is corrupt.
@@ -148,4 +166,18 @@ def inspect_model(path: Source) -> ModelDescription:
     """
     sources.check_meant(path)
     with readers.read(path) as legacy, corrupt(path):
-        return describe(plan.make(legacy))
+        try:
+            return attempts.first(legacy, None, Options(), _described_here)
+        except LimitError:
+            raise
+        except LegacyModelError as error:
+            try:
+                planned = plan.make(legacy)
+            except LegacyModelError:
+                raise error from error.__cause__
+            return describe(planned, error)
+
+
+def _described_here(planned: plan.Plan) -> ModelDescription:
+    environment.check(planned)
+    return describe(planned)

@@ -1,9 +1,8 @@
 """`load_model`: opens legacy files, with a progress bar."""
 
-import dataclasses
 import os
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 import keras
 
@@ -17,15 +16,15 @@ from keras_policies._common.types import (
     PolicyLike,
     Source,
 )
-from keras_policies.legacy import keras_files, notices, progress
+from keras_policies.legacy import attempts, keras_files, notices, progress
 from keras_policies.legacy.assembly import build, checking
-from keras_policies.legacy.assembly.comparison import EqualForMasksError
-from keras_policies.legacy.base import configs, errors, hints
+from keras_policies.legacy.assembly.comparison import Check, EqualForMasksError
+from keras_policies.legacy.base import errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.base.traced_functions import SERVING
-from keras_policies.legacy.plan import input_sizes, plan
+from keras_policies.legacy.base.outcomes import LeftOut, Outcome
+from keras_policies.legacy.plan import input_sizes
 from keras_policies.legacy.plan.classes import checked_objects
+from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS, Options
 from keras_policies.legacy.readers import readers, sources
@@ -34,7 +33,6 @@ from keras_policies.legacy.weights_loading import load_weights
 
 # How to treat layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"
-OTHERS = 5  # the most signatures that an error names
 TEXTS = "inside", "outside"  # where texts become numbers: inside the model or outside
 _texts_by_model = weakref.WeakKeyDictionary[keras.Model, TextInputs]()
 
@@ -59,8 +57,8 @@ def load_model(
     Its policies become policies of Keras 3. The loss scale of a policy is dropped,
     because Keras 3 itself scales the loss of a `mixed_float16` model. An explicit
     `LossScaleOptimizer` keeps its current scale. Unknown losses, metrics and optimizers
-    are left out, with one warning that lists them. If the optimizer or a loss is
-    missing, the model is not compiled.
+    are left out. If the optimizer or a loss is missing, the model is not compiled. One
+    warning, an `OutcomeWarning`, lists how the model differs from the one in the file.
 
     Args:
         filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file
@@ -152,15 +150,15 @@ def load_model(
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
-                "written by Keras 3; dtype_policy is for legacy models.",
-                "Load it without dtype_policy, and set the dtype_policy of its layers.",
+                f"written by Keras 3; {hints.POLICY} is for legacy models.",
+                f"Load it without {hints.POLICY}, and set the policies of its layers.",
                 path=filepath,
                 code="KP103",
             ) from None
     else:
         file = one_line(str(filepath))
-        for notice in notices.notices(built):
-            warn.warn(f"{file}: {notice}")
+        for notice in notices.notices(built, file):
+            warn.warn(notice)
         if built.texts is not None:
             _texts_by_model[built.model] = built.texts
         if not built.plan.legacy.has_weights and weights is None:
@@ -248,73 +246,32 @@ def rebuild(
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
-    If a config, weights or outputs show that a class in the file only shares its name
-    with a Keras class, all further attempts treat it as missing: the file does not
-    record whose class it is, and often only the outputs differ. The last attempt
-    rebuilds a model that lists its layers from its traced function: a config does not
-    say which masks its missing classes create or change. Also raises Keras3ModelError.
+    Also raises Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:
         if needs_weights and not legacy.has_weights and weights is None:
             reason = "the file has an architecture, but no weights."
             raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
-        may_rebuild = options.reconstructs and legacy.traced is not None
-        has_function = configs.is_graph(legacy.config) and options.signature is None
-        # Whether the model becomes its function; the first is tried next.
-        attempts = [False, True] if may_rebuild and has_function else [False]
-        namesakes = frozenset[str]()
-        problems: list[tuple[bool, LegacyModelError]] = []
-        equal_for_masks: build.Built | None = None
-        while attempts:
-            attempt = dataclasses.replace(
-                options, by_function=attempts[0], namesakes=namesakes
-            )
+
+        def made(planned: Plan) -> build.Built:
+            with progress.bar(f"Reading {path}", legacy.size) as advance:
+                built = build.build(planned, compile, advance)
+            if weights is not None and not legacy.has_weights:
+                load_weights(built.model, weights)
             try:
-                planned = plan.make(legacy, policy, attempt, compile)
-                if attempts == [False, True] and planned.loses_masks:
-                    attempts = [True] if problems else [True, False]
-                    continue
-                planned.raise_if_missing()
-                with progress.bar(f"Reading {path}", legacy.size) as advance:
-                    built = build.build(planned, compile, advance)
-                if weights is not None and not legacy.has_weights:
-                    load_weights(built.model, weights)
                 return _checked(built, options.signature, verify)
-            except LegacyModelError as error:
-                problems.append((attempt.by_function, error))
-                if isinstance(error, EqualForMasksError):
-                    equal_for_masks = built._replace(check=error.check)
-                if not may_rebuild or isinstance(error, errors.LimitError):
-                    break
-                if error.suspects <= namesakes:
-                    attempts = attempts[1:]
-                namesakes |= error.suspects
-        if equal_for_masks is not None:
-            return equal_for_masks
-        # Errors about the config say more than those about the function.
-        _, first = min(problems, key=lambda problem: problem[0])
-        problem = _about_signature(first, legacy, options.signature)
-        if not (problem.hint or isinstance(problem, errors.LimitError)):
-            problem.hint = str(hints.load_weights_into_code(legacy.path))
-        raise problem from problem.__cause__
+            except EqualForMasksError as error:
+                equal.append(built._replace(check=error.check))
+                raise
 
-
-def _about_signature(
-    problem: LegacyModelError, legacy: LegacyModel, signature: str | None
-) -> LegacyModelError:
-    """Return an error; if it is about the model, it offers other signatures."""
-    if problem.layer != "" or legacy.traced is None:
-        return problem
-    names = {*legacy.traced.signatures} - {signature or SERVING}
-    others = sorted(names, key=lambda name: ("greedy" not in name, name))
-    function = "the model's own function" if signature is None else "the signature"
-    name = "" if signature is None else f" {signature!r}"
-    problem.layer, problem.reason = None, f"{function}{name}: {problem.reason}"
-    if others and not problem.hint:
-        listed = " or ".join(str(hints.signature(name)) for name in others[:OTHERS])
-        problem.hint = f"Pass {listed} to open another function of the file."
-    return problem
+        equal: list[build.Built] = []  # where some integers are those of masks
+        try:
+            return attempts.first(legacy, policy, options, made, compile=compile)
+        except LegacyModelError:
+            if equal:
+                return equal[-1]
+            raise
 
 
 def _checked(
@@ -328,5 +285,32 @@ def _checked(
         check = checking.check(
             built.model, built.plan, signature, is_due=is_due, texts=built.texts
         )
-    is_said = is_due or check.difference is not None
-    return built._replace(check=check) if is_said else built
+    if not is_due and check.difference is None:
+        return built
+    parts = [*built.parts, *_in_training(check, built.parts)]
+    return built._replace(check=check, parts=parts)
+
+
+def _in_training(check: Check, parts: Sequence[LeftOut]) -> Iterator[LeftOut]:
+    """Yield the parts that the graph in the file shows, unless others are the cause."""
+    rebuilt = "KP609"  # says that losses are kept
+    texts = [
+        part
+        for part in parts
+        if part.outcome is not Outcome.COMPLETE and part.code != rebuilt
+    ]
+    if check.dropouts and not any("training=True" in text for text in texts):
+        yield LeftOut(
+            "the dropout of its predictions (a call with training=True): "
+            f"{', '.join(check.dropouts)}. In Keras {keras.__version__}, it applies "
+            "dropout only in training (call the model with training=True instead)",
+            "KP605",
+            Outcome.LOST,
+        )
+    if check.other_losses and not any("loss" in t or "regularizer" in t for t in texts):
+        yield LeftOut(
+            "the model predicts as recorded, but the losses that its layers add in "
+            f"training differ: {check.other_losses}. Pass its original classes as "
+            f"{hints.CUSTOM_OBJECTS}",
+            "KP604",
+        )

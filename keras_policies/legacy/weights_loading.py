@@ -1,5 +1,6 @@
 """`load_weights`: weights of legacy files for a model that is written in code."""
 
+import os
 from collections.abc import Collection, Sequence
 
 import keras
@@ -86,11 +87,11 @@ def load_weights(
     Args:
         model: `keras.Model`, built.
         path: str or path: an HDF5 file of weights or of a whole model, the prefix of
-            a checkpoint (`save_weights(save_format="tf")`, `tf.train.Checkpoint`), or
-            a SavedModel folder; a `.weights.h5` file of TensorFlow 2.12 to 2.15, which
-            has no names, so that layers are paired by attribute, class and number; or
-            an archive, a folder or an `"hf://user/model"` with one of them, as
-            `load_model` takes it.
+            a checkpoint (`save_weights(save_format="tf")`, `tf.train.Checkpoint`), a
+            folder of checkpoints, of which it takes the latest, or a SavedModel folder;
+            a `.weights.h5` file of TensorFlow 2.12 to 2.15, which has no names, so that
+            layers are paired by attribute, class and number; or an archive, a folder or
+            an `"hf://user/model"` with one of them, as `load_model` takes it.
         root: str, the name under which a checkpoint tracks the object that has the
             weights, such as `"generator"` for `Checkpoint(generator=..., ...)`. None
             takes the object that fits the model.
@@ -121,6 +122,7 @@ def load_weights(
             code="KP402",
         )
     frozen_layers = None if frozen is None else _named(model, frozen)
+    path = sources.with_latest(path) if isinstance(path, str | os.PathLike) else path
     sources.check_meant(path, weights=True)
     with (
         weights_only.read(path, root, by_name=by_name) as candidates,

@@ -67,7 +67,7 @@ def opened(action, path):
         return hostile_worker.with_weights(path)
     with tempfile.TemporaryDirectory() as folder:
         found = keras_policies.convert_model(path, pathlib.Path(folder, "new.keras"))
-        return hostile_worker.signature(found.left_out, [])
+        return hostile_worker.signature(found.parts, [])
 
 
 def attempt(action, path):

@@ -654,7 +654,7 @@ def test_an_activation_that_changed_is_that_of_tf_keras(tmp_path):
     # Keras 3.8 takes no layers for an activation.
     needs_us = keras.__version__.startswith("3.8.")
     assert ("keras_policies" in json.dumps(again.get_config())) == needs_us
-    assert any("opens only after" in note for note in converted.left_out) == needs_us
+    assert any("opens only after" in note for note in converted.parts) == needs_us
 
 
 def of_h5(folder):

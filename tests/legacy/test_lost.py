@@ -326,7 +326,8 @@ def test_a_layer_that_two_lost_layers_share_is_named_as_copied(of):
     copied = {name.rpartition("/")[2] for name in lost.copied}
     moving = {"moving_mean", "moving_variance"}
     assert copied == {"kernel", "bias", "gamma", "beta", *moving}
-    assert "Copied, because several of these layers shared them" in str(lost)
+    told = " ".join(lost.parts(is_disproved=False))
+    assert "several of these layers shared these weights, and each copy" in told
 
 
 @pytest.mark.once("errors and plans, before a model is built")
@@ -344,7 +345,7 @@ def test_inspect_names_what_is_rebuilt(of):
 def test_convert_lists_what_is_rebuilt(of, tmp_path):
     path = of("2.15.1/nested").model
     converted = keras_policies.convert_model(path, tmp_path / "new.keras")
-    assert "'outer' (Outer)" in "; ".join(converted.left_out)
+    assert "'outer' (Outer)" in "; ".join(converted.parts)
 
 
 def node(name, op, *inputs, **attributes):

@@ -305,7 +305,8 @@ def test_a_weight_that_only_lends_its_shape_is_left_out():
         node("end", "Mul", "x", "number"),
     ]
     built = build.build(plan.make(legacy(Rule((None, 4), {"w": (4, 4)}, nodes, []))))
-    assert built.not_converted == ["'w', whose result is used by its shape alone"]
+    assert built.parts[-1] == "'w', whose result is used by its shape alone"
+    assert built.parts[-1].outcome.value == "complete"
     assert built.model.weights == []
 
 

@@ -1,5 +1,6 @@
 """The command line, and `convert_model` behind it."""
 
+import contextvars
 import dataclasses
 import json
 import os
@@ -21,6 +22,7 @@ import keras_policies
 from keras_policies import LegacyModelError, convert_model, inspect_model
 from keras_policies.cli import commands, folders, many, startup, tasks
 from keras_policies.cli.main import main
+from keras_policies.legacy.base import hints
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL = str(SOURCE / "saved_model")
@@ -254,8 +256,8 @@ def test_an_error_or_a_note_about_a_class_names_the_option(tmp_path, capsys):
 
 
 def test_a_model_that_had_no_class_asks_for_none(tmp_path):
-    left_out = convert_model(MODULE, tmp_path / "new.keras").left_out
-    assert left_out[-1].endswith("in inference, their mean is used.")
+    parts = convert_model(MODULE, tmp_path / "new.keras").parts
+    assert parts[-1].endswith("in inference, their mean is used.")
 
 
 @pytest.mark.parametrize(
@@ -372,7 +374,10 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
     assert "keras" not in imported
     found = [json.loads(line) for line in process.stdout.splitlines()]
     given = [tasks.Inspection(path) for path in paths]
-    with_keras = [outcome.as_dict() for outcome in many.run(given, 1, "Inspecting")]
+    context = contextvars.copy_context()
+    context.run(hints.name_options)
+    results = context.run(many.run, given, 1, "Inspecting")
+    with_keras = [result.as_dict() for result in results]
     assert len(paths) > 50
     assert found == json.loads(json.dumps(with_keras))
 
@@ -436,14 +441,16 @@ def zoo(tmp_path, monkeypatch):
 
 INSPECTED = """\
 model in zoo   written by     policy         parameters  result
-────────────────────────────────────────────────────────────────
-b.h5           TF 2.3 or 2.4  -                      14  missing
+───────────────────────────────────────────────────────────────────────────
+b.h5           TF 2.3 or 2.4  -                      14  opens if …
 bad.h5                                                   failed
 new.keras                                                Keras 3
-a/model.h5     TF 2.3 or 2.4  mixed_float16         684  opens
-a/saved_model  TF 2.4.4       mixed_float16         684  opens
-zoo/b.h5: missing: Scale
-2 open; 1 with missing classes; 1 of Keras 3, left alone; 1 failed
+a/model.h5     TF 2.3 or 2.4  mixed_float16         684  complete
+a/saved_model  TF 2.4.4       mixed_float16         684  complete
+2  complete    KP620  Nothing has to be done.
+1  opens if …         Do what the error says.
+1  Keras 3     KP103  There is nothing to convert.
+1  failed             Read the errors.
 """
 
 
@@ -465,18 +472,18 @@ def test_inspect_lists_a_folder_with_a_line_for_each_model(
 
 CUT = {
     80: """\
-model in zoo                   written by     policy         parameters  result
+model in zoo        written by     policy         parameters  result
 ────────────────────────────────────────────────────────────────────────────────
-a/model.h5                     TF 2.3 or 2.4  mixed_float16         684  opens
-networks of…e.tiny_f/model.h5  TF 2.3 or 2.4  mixed_float16         684  opens
-2 open
+a/model.h5          TF 2.3 or 2.4  mixed_float16         684  complete
+networ…_f/model.h5  TF 2.3 or 2.4  mixed_float16         684  complete
+2  complete  KP620  Nothing has to be done.
 """,
     120: """\
-model in zoo                                                     written by     policy         parameters  result
-──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-a/model.h5                                                       TF 2.3 or 2.4  mixed_float16         684  opens
-networks of the year 2020/mixed.precision.large.tiny_f/model.h5  TF 2.3 or 2.4  mixed_float16         684  opens
-2 open
+model in zoo                                                written by     policy         parameters  result
+────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+a/model.h5                                                  TF 2.3 or 2.4  mixed_float16         684  complete
+networks of the year 2…xed.precision.large.tiny_f/model.h5  TF 2.3 or 2.4  mixed_float16         684  complete
+2  complete  KP620  Nothing has to be done.
 """,  # noqa: E501
 }
 
@@ -492,15 +499,22 @@ def test_paths_are_cut_in_their_middle(zoo, capsys, monkeypatch, columns):
     assert without_ends(capsys.readouterr().out) == CUT[columns]
 
 
+COUNTED = """
+1  complete  KP620  Nothing has to be done.
+1  rebuilt   KP621  Use it as it is, or pass the classes (`--custom-objects`) to have them in the model.
+1  skipped          The new file exists.
+1  Keras 3   KP103  There is nothing to convert.
+2  failed           Read the errors.
+"""  # noqa: E501
 CONVERTED = """\
 model in zoo   result
-────────────────────────────────────
+─────────────────────────────────
 bad.h5         failed
 a/saved_model  skipped
 b.h5           failed
-lost           converted, 1 left out
+lost           rebuilt
 new.keras      Keras 3
-a/model.h5     converted
+a/model.h5     complete
 """
 
 
@@ -520,15 +534,10 @@ def test_convert_goes_on_past_a_model_that_fails(zoo, capsys, monkeypatch, colum
     command += ["--jobs", "1", "--policy", "float32", "--skip-existing"]
     assert main(command) == 1
     printed = capsys.readouterr()
-    table, not_converted, total = without_ends(printed.out).partition(
-        "zoo/lost: left out: "
-    )
+    table, rebuilt, total = without_ends(printed.out).partition("zoo/lost: rebuilt: ")
     assert table == CONVERTED
-    assert not_converted
-    assert total.endswith(
-        "\n2 converted, 1 of them with parts left out; 1 skipped; "
-        "1 of Keras 3, left alone; 2 failed\n"
-    )
+    assert rebuilt
+    assert total.endswith(COUNTED)
     assert (zoo.parent / "new/a/saved_model.keras").read_text("utf8") == "precious"
     model = keras.models.load_model("new/a/model.keras", compile=False)
     assert model.dtype_policy.name == "float32"
@@ -545,7 +554,7 @@ def test_files_that_exist_are_named_once_with_the_option_that_skips_them(zoo, ca
         "--skip-existing converts the others; --overwrite replaces it.\n"
     )
     assert main([*command, "--base", "zoo", "--skip-existing"]) == 0
-    assert capsys.readouterr().out.endswith("2 skipped\n")
+    assert capsys.readouterr().out.endswith("2  skipped    The new file exists.\n")
 
 
 def test_a_line_is_printed_as_soon_as_a_model_is_ready(zoo, capsys, monkeypatch):
@@ -553,7 +562,7 @@ def test_a_line_is_printed_as_soon_as_a_model_is_ready(zoo, capsys, monkeypatch)
 
     def run(task):
         printed.append(capsys.readouterr().out)
-        return tasks.Outcome(task.path, tasks.OPENS, dict.fromkeys(task.KEYS))
+        return tasks.Result(task.path, tasks.OPENS, dict.fromkeys(task.KEYS))
 
     monkeypatch.setattr(tasks.Inspection, "run", run)
     assert main(["inspect", "zoo/b.h5", "zoo/bad.h5", "zoo/new.keras", "--json"]) == 0
@@ -565,39 +574,47 @@ def test_a_line_is_printed_as_soon_as_a_model_is_ready(zoo, capsys, monkeypatch)
     assert "b.h5" in printed[1]
     left = capsys.readouterr().out
     assert left.startswith("bad.h5 ")
-    assert left.endswith(" opens\n2 open\n")
+    assert re.search(r" opens\n2  opens\n$", left)
 
 
 def test_ctrl_c_reports_what_was_done(zoo, capsys, monkeypatch):
     def run(task):
         if task.path == "zoo/bad.h5":
             raise KeyboardInterrupt
-        return tasks.Outcome(task.path, tasks.OPENS, dict.fromkeys(task.KEYS))
+        return tasks.Result(task.path, tasks.OPENS, dict.fromkeys(task.KEYS))
 
     monkeypatch.setattr(tasks.Inspection, "run", run)
     assert main(["inspect", "zoo/b.h5", "zoo/bad.h5", "zoo/new.keras"]) == 130
     printed = capsys.readouterr()
-    assert printed.out.endswith("1 open; 2 not tried\n")
+    assert re.search(r"\n1  opens\n2  not tried\n$", printed.out)
     assert printed.err == "keras-policies: interrupted\n"
 
 
 def test_a_note_about_many_models_is_printed_once(zoo, capsys):
     shutil.copy("zoo/b.h5", "zoo/c.h5")
     assert main(["inspect", "zoo/b.h5", "zoo/c.h5"]) == 3
-    *_, note, total = capsys.readouterr().out.splitlines()
-    assert note == "zoo/b.h5 and 1 more: missing: Scale"
-    assert total == "2 with missing classes"
+    printed = capsys.readouterr()
+    assert "KP301: zoo/b.h5 and 1 more: classes that Keras 3 does not" in printed.err
+    assert printed.out.splitlines()[-1].startswith("2  opens if …")
 
 
-def test_strict_ends_with_3_if_parts_are_left_out(zoo, capsys):
-    lost = str(legacy_files.MORE / "2.4.4/custom_layer/saved_model")
-    whole = str(zoo / "a" / "model.h5")
+def test_strict_ends_with_3_if_something_is_lost(zoo, capsys):
+    rebuilt = str(zoo / "rebuilt")
+    shutil.copytree(legacy_files.MORE / "2.4.4/custom_layer/saved_model", rebuilt)
+    whole, lost = str(zoo / "a" / "model.h5"), str(zoo / "lost.h5")
+    shutil.copy(legacy_files.MORE / "2.4.4/amsgrad/model.h5", lost)
+    with h5py.File(lost, "r+") as file:
+        written = json.loads(file.attrs["training_config"])
+        file.attrs["training_config"] = json.dumps(written | {"loss": "my_loss"})
     assert main(["convert", lost, "lost.keras", "--strict"]) == 3
     assert main(["convert", lost, "lost.keras", "--overwrite"]) == 0
-    assert main(["convert", whole, "whole.keras", "--strict"]) == 0
+    capsys.readouterr()
     output = ["--output-dir", "new", "--strict", "--jobs", "1"]
-    assert main(["convert", lost, whole, *output]) == 3
-    assert "left out" in capsys.readouterr().out
+    assert main(["convert", rebuilt, whole, *output]) == 0
+    counts = "1  complete  KP620  Nothing has to be done.\n1  rebuilt   KP621  Use"
+    assert counts in capsys.readouterr().out
+    assert main(["convert", lost, *output]) == 3
+    assert "lost: KP602: losses: 'my_loss', pass --custom" in capsys.readouterr().out
 
 
 def test_a_dry_run_says_where_to_and_writes_nothing(zoo, capsys):
@@ -606,10 +623,8 @@ def test_a_dry_run_says_where_to_and_writes_nothing(zoo, capsys):
     assert main(command) == 1
     printed = capsys.readouterr()
     assert "a/model.h5     new/a/model.keras        would convert" in printed.out
-    assert (
-        "zoo/b.h5: missing: Scale. Pass a class of your own: --custom-" in printed.err
-    )
-    assert "2 would be converted; 1 of Keras 3, left alone; 2 failed" in printed.out
+    assert "zoo/b.h5: classes that Keras 3 does not have:\n  Scale (la" in printed.err
+    assert re.search(r"\n2  would convert\n1  Keras 3 .*\n2  failed", printed.out)
     given = "--custom-objects", "Scale=legacy_files:Scale"
     assert main(["convert", "zoo/b.h5", "b.keras", "--dry-run", *given]) == 0
     assert main(["convert", MODEL, "zoo/new.keras", "--dry-run"]) == 1
@@ -637,7 +652,9 @@ def test_verify_compares_a_file_or_a_folder(zoo, capsys, monkeypatch):
     assert main(command) == 1
     printed = capsys.readouterr()
     rows = {row["path"]: row for row in map(json.loads, printed.out.splitlines())}
-    assert [row["status"] for row in rows.values()] == [*["failed"] * 4, "verified"]
+    assert [row["status"] for row in rows.values()] == [
+        *("not_recorded", "failed", "not_recorded", "failed", "verified")
+    ]
     assert len({tuple(row) for row in rows.values()}) == 1
     assert "recorded ones: the largest difference is 0.1" in printed.err
     assert "zoo/b.h5: there are no recorded outputs 'recorded/b.npz'" in printed.err
@@ -662,10 +679,10 @@ def test_json_has_the_same_keys_whatever_happened(zoo, capsys):
         assert {tuple(row) for row in rows} == {tuple(documented_keys(command[0]))}
         statuses[command[0]] = [row["status"] for row in rows]
         assert [row["error"] is None for row in rows] == [
-            row["status"] in ("opens", "missing", "converted") for row in rows
+            row["status"] in ("opens", "converted") for row in rows
         ]
     assert statuses == {
-        "inspect": ["missing", "failed", "keras_3", "opens", "opens"],
+        "inspect": ["opens_if", "failed", "keras_3", "opens", "opens"],
         "convert": ["failed", "failed", "keras_3", "converted", "converted"],
     }
     for command in ["inspect", "none.h5"], ["convert", "none.h5", "none.keras"]:

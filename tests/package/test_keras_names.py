@@ -10,7 +10,7 @@ from keras_policies._common import keras_names
 from keras_policies.legacy.plan import training
 
 pytestmark = pytest.mark.once("the names are those of Keras")
-FOLDER = keras_names._folder()
+FOLDER = keras_names.folder()
 HIDDEN = "src", "api", "_tf_keras"
 MODULES = sorted(
     ".".join(["keras", *file.parent.relative_to(FOLDER).parts])

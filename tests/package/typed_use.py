@@ -111,6 +111,10 @@ def legacy_models() -> None:
     assert_type(converted.largest_difference, float | None)
     assert_type(converted.left_out, tuple[mp.LeftOut, ...])
     assert_type(converted.left_out[0].code, str)
+    assert_type(converted.outcome, mp.Outcome)
+    assert_type(found.outcome, mp.Outcome | None)
+    warning = mp.OutcomeWarning("x", "model.h5", converted.parts)
+    assert_type(warning.parts, tuple[mp.LeftOut, ...])
     try:
         mp.load_model("nothing")
     except mp.LegacyModelError as error:

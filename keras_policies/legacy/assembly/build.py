@@ -7,8 +7,8 @@ those of the surrounding `custom_object_scope`.
 import collections
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import keras
 
@@ -29,11 +29,12 @@ from keras_policies.legacy.assembly.nodes import layer_of, one_or_all
 from keras_policies.legacy.assembly.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.assembly.text_cuts import STRING, unreadable
 from keras_policies.legacy.assembly.weights import pair
-from keras_policies.legacy.base import codes, hints
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
+from keras_policies.legacy.base.outcomes import LeftOut, Outcome, left_out
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan import classes, policies
+from keras_policies.legacy.plan import classes, environment, parts, policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.policies.policy import Policy
@@ -44,9 +45,8 @@ class Built(NamedTuple):
 
     model: keras.Model
     plan: Plan
-    # Parts of the model and its training, each with a reason.
-    not_converted: list[codes.LeftOut]
-    other_policies: list[str]  # layers, each with its policy and the recorded one
+    # How the model and its training differ, each part with a reason.
+    parts: list[LeftOut]
     lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras
     check: Check | None = None  # against the graph in the file, if asked for
     texts: TextInputs | None = None  # converts texts to the numbers that it takes
@@ -67,7 +67,7 @@ def build(
         keras_internals.checking_shapes(budget.check_rank),
         keras_internals.noting_given_dtypes(),
     ):
-        _check_texts(plan)
+        environment.check_texts(plan, keras.backend.backend())
         model, builder = _make(plan)
         with corrupt(legacy.path):
             legacy = archive_paths.by_attribute(model, legacy)
@@ -90,30 +90,59 @@ def build(
             made_in_code.restore_models(model, traced, suggested, policy_of)
             different = made_in_code.restore_policies(model, traced, policy_of)
             _make_policies_plain(model, plan.policy)
-        always = compiling.overridden(legacy, training=True)
         release = masks.release(legacy.written_by)
         regularized = [*time_steps.restore(model, release)]
         only_shape = "whose result is used by its shape alone"
         unused = (f"{name!r}, {only_shape}" for name in builder.unused)
-        not_converted = [
-            *codes.left_out("KP601", legacy.not_converted),
-            *codes.left_out("KP608", (*plan.report.not_converted, *unused)),
-            *codes.left_out("KP607", added),
-            *codes.left_out("KP605", (*always, *regularized)),
+        found = [
+            *parts.of_plan(plan),
+            *(LeftOut(text, "KP608", Outcome.COMPLETE) for text in unused),
+            *left_out("KP607", added),
+            *left_out("KP608", regularized),
+            *left_out("KP610", different),
         ]
-        if not plan.reconstruction.copied:  # otherwise the summary reports them
-            not_converted += codes.left_out("KP606", _untied(pairs))
+        if not plan.reconstruction.copied:  # otherwise the plan names them
+            found += left_out("KP606", _untied(pairs))
         if compile:
-            problems = compiling.compile_model(model, plan, pairs)
-            not_converted += codes.left_out("KP605", problems)
+            found += compiling.compile_model(model, plan, pairs)
+        _name_renamed(model, parts.renamed(plan))
     return Built(
         model=model,
         plan=plan,
-        not_converted=not_converted,
-        other_policies=different,
+        parts=found,
         lacks_weights=bool(added and legacy.traced),
         texts=builder.texts.inputs if builder.texts else None,
     )
+
+
+def _name_renamed(model: keras.Model, renamed: Mapping[str, str]) -> None:
+    """Let `get_layer` of a name in the file say which name the layer has now."""
+    if not renamed:
+        return
+    by_name = {path.rpartition("/")[2]: name for path, name in renamed.items()}
+    by_name |= renamed
+    for each in keras_internals.sublayers(model):
+        if isinstance(each, keras.Model):
+            vars(each)["get_layer"] = _RenamedLayers(each.get_layer, by_name)
+
+
+class _RenamedLayers:
+    """The method `get_layer` of a model that has layers with new names."""
+
+    def __init__(self, stock: Callable[..., Any], renamed: Mapping[str, str]) -> None:
+        self.stock, self.renamed = stock, renamed
+
+    def __call__(self, name: str | None = None, index: int | None = None) -> Any:
+        try:
+            return self.stock(name=name, index=index)
+        except ValueError as error:
+            if name is None or name not in self.renamed:
+                raise
+            raise ValueError(
+                f"{error} The layer {name!r} of the file is named "
+                f"{self.renamed[name]!r}, because names of layers in Keras 3 cannot "
+                "have slashes and, on torch, dots."
+            ) from error
 
 
 def _untied(pairs: Pairs) -> Iterator[str]:
@@ -128,18 +157,6 @@ def _untied(pairs: Pairs) -> Iterator[str]:
     for first, *others in by_weight.values():
         if others:
             yield f"the sharing of {first!r} by {len(others) + 1} layers, now apart"
-
-
-def _check_texts(plan: Plan) -> None:
-    texts, name = plan.reconstruction.texts, keras.backend.backend()
-    if texts and name != "tensorflow":
-        raise LegacyModelError(
-            f"it returns texts, which are looked up by {', '.join(texts)}, and {name} "
-            "has no texts.",
-            f"Pass {hints.NUMBERS} for the numbers of these texts, or a signature "
-            "without them, or set KERAS_BACKEND=tensorflow.",
-            code="KP306",
-        )
 
 
 def _make(plan: Plan) -> tuple[keras.Model, Builder]:

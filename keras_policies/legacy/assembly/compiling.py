@@ -13,17 +13,17 @@ from keras_policies import keras_internals
 from keras_policies.backends.running import backend
 from keras_policies.legacy.assembly.keras_differences import masks
 from keras_policies.legacy.assembly.targets import Pairs, fits, is_graph, value_for
-from keras_policies.legacy.base import hints, trees
-from keras_policies.legacy.base.codes import LeftOut, left_out
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import (
     LegacyModel,
     LegacyOptimizerState,
     LegacySlot,
 )
+from keras_policies.legacy.base.outcomes import LeftOut, left_out
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import limits, trust
-from keras_policies.legacy.plan import graph, training
+from keras_policies.legacy.plan import parts, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
 
@@ -32,14 +32,9 @@ COMPARES_LARGEST = 2, 2
 CLIPS = 2, 2  # the first TensorFlow whose `fit` obeys clipnorm and clipvalue
 SHRINKAGE = "l2_shrinkage_regularization_strength"
 MOVES_ROWS = "SGD", "RMSprop", "Adamax", "Adadelta"
-KEEPS_TRAINING = 3, 16  # the first Keras that obeys `training` in a graph
-OVERRIDING = {
-    False: "when it trains (set trainable=False instead)",
-    True: "when it predicts (call the model with training=True instead)",
-}
 
 
-def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
+def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     """Compile the model; return what could not be restored, with reasons.
 
     Problems in its training configuration are not errors.
@@ -56,7 +51,7 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         return [LeftOut(f"{problem}: {left}", "KP601")]
 
 
-def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
+def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     fitting, objectives = plan.training, _Objectives()
     if fitting is None:
         return []
@@ -76,15 +71,13 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         *(training.with_crossentropies(m, fitting.losses, sizes) for m in every_metric),
     )
     metrics, weighted_metrics = (objectives.metrics(m, outputs) for m in every_metric)
+    # Without a loss, it would silently learn something else, or nothing.
+    is_compiled = optimizer is not None and not has_lost_a_loss
     not_converted = [
-        *left_out("KP602", objectives.not_converted),
-        *overridden(plan.legacy, training=False),
+        *parts.lost(objectives.not_converted, is_compiled=is_compiled),
         *_trained_otherwise(model, plan.legacy),
     ]
-    if has_lost_a_loss:  # otherwise it would silently learn something else, or nothing
-        problem = "so the model is not compiled, as it lacks a loss"
-        not_converted.append(LeftOut(problem, "KP602"))
-    if optimizer is None or has_lost_a_loss:
+    if not is_compiled:
         return not_converted
     weights = fitting.loss_weights if losses is not None else None
     weights = _for_every_output(weights, model, outputs, 1.0)
@@ -116,10 +109,8 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     problems = restore(model, plan.legacy.optimizer, pairs)
     if plan.loss_scale is not None:
         restore_loss_scale(model.optimizer, plan.legacy.optimizer)
-    return [
-        *not_converted,
-        *left_out("KP603", (f"the optimizer's state: {each}" for each in problems)),
-    ]
+    left = map(parts.of_optimizer, problems)
+    return [*not_converted, *left, *parts.without_state(plan)]
 
 
 class _Objectives:
@@ -137,9 +128,7 @@ class _Objectives:
     def _object(self, kind: str, config: Any) -> Any:
         unknown = training.unknown(kind, config)
         if unknown is not None:
-            self.not_converted.append(
-                f"{kind}: {unknown!r}, pass {hints.custom_object(unknown)}"
-            )
+            self.not_converted.append(parts.unknown_part(kind, unknown))
             return None
         if isinstance(config, str):
             return keras.saving.get_registered_object(config) or config
@@ -201,19 +190,12 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def overridden(legacy: LegacyModel, *, training: bool) -> list[str]:
-    """Return a note on layers called with this `training`, which Keras overrides."""
-    if tuple(map(int, keras.__version__.split(".")[:2])) >= KEEPS_TRAINING:
-        return []
-    fixed = ", ".join(map(repr, graph.fixed_training(legacy.config, training)))
-    note = (
-        f"training={training} in the calls of {fixed}, which Keras 3 overrides, up to "
-        f"3.15, {OVERRIDING[training]}"
-    )
-    return [note] if fixed else []
+def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[LeftOut]:
+    """Yield the parts of `_changes`."""
+    return left_out("KP605", _changes(model, legacy))
 
 
-def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[str]:
+def _changes(model: keras.Model, legacy: LegacyModel) -> Iterator[str]:
     """Yield how optimizers up to TensorFlow 2.10 trained, where Keras 3 differs.
 
     Later, they are in `optimizers.legacy`. Their configs have a `decay`.
@@ -249,10 +231,8 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    if state.iterations is None:
-        return ["the file holds none, so it starts anew, like an untrained one"]
-    if state.iterations == 0 and not state.slots:
-        return []  # it was not trained
+    if state.iterations is None or (state.iterations == 0 and not state.slots):
+        return []  # it was not trained, or `parts` says why there is none
     slots, problems, untrained = _slot_values(inner, state.slots, pairs, trainable)
     count: Any = state.iterations
     if isinstance(count, float) and count.is_integer():

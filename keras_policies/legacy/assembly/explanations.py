@@ -80,6 +80,5 @@ def _hint(reason: str) -> str | hints.Hint:
         return ""
     name = refused[1]
     if hasattr(keras.layers, name):
-        reason = f"Keras also has a layer {name}: the model's may be another class."
-        return f"{reason} {hints.pass_custom_object(name)}"
+        return hints.namesake(name)
     return f"Give {name}.__init__ **kwargs, and pass them on to {SUPER}."

@@ -29,7 +29,7 @@ from keras_policies.legacy.assembly.weight_orders import (
     Part,
     Parts,
 )
-from keras_policies.legacy.base import configs
+from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
 from keras_policies.legacy.guards import budget
@@ -38,10 +38,6 @@ Weights: TypeAlias = Sequence[LegacyWeight]
 # By layer; `""` stands for the model itself.
 ByLayer: TypeAlias = Mapping[str, Weights]
 LayersWithWeights: TypeAlias = Sequence[tuple[keras.Layer, Weights]]
-SKIPPING = (
-    "Pass by_name=True to load the layers whose names are in the file (a checkpoint "
-    "has none), and skip_mismatch=True to skip weights that do not fit."
-)
 
 
 @located(code="KP402")
@@ -108,7 +104,7 @@ def pair(
     if (problems and not skips) or (missing and not pairs):
         listed = "\n  ".join(cut(missing))
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        hint = SKIPPING if config is None else ""
+        hint = hints.skipping(by_name=some, skips=skips) if config is None else ""
         raise LegacyModelError(reason, hint, suspects=suspects)
     return pairs, left + problems
 
@@ -232,10 +228,11 @@ def by_position(model: keras.Model, by_layer: ByLayer, *, skips: bool) -> ByLaye
     }
     if not stored and "" in by_layer:
         return by_layer
-    variables = {layer.name: layer for layer in _in_order(model, stored)}
+    hint = hints.skipping(by_name=False, skips=skips)
+    variables = {layer.name: layer for layer in _in_order(model, stored, hint)}
     is_numbered = any(item.path for weights in stored.values() for item in weights)
     if len(stored) != len(variables) and not (skips and is_numbered):
-        raise _other_layers(variables, stored)
+        raise _other_layers(variables, stored, hint)
     for name, in_file in zip(variables, stored, strict=False):
         if (
             in_file != name
@@ -244,7 +241,7 @@ def by_position(model: keras.Model, by_layer: ByLayer, *, skips: bool) -> ByLaye
         ):
             raise LegacyModelError(
                 f"the model has its layer {name!r} where the file has {in_file!r}.",
-                SKIPPING,
+                hint,
             )
     names = {"": "", **{name: name for name in stored}}
     names |= dict(zip(stored, variables, strict=False))
@@ -252,7 +249,7 @@ def by_position(model: keras.Model, by_layer: ByLayer, *, skips: bool) -> ByLaye
 
 
 def _in_order(
-    model: keras.Model, stored: Mapping[str, Weights]
+    model: keras.Model, stored: Mapping[str, Weights], hint: str
 ) -> Sequence[keras.Layer]:
     """Return the layers of a model that have weights, in the order of the file."""
     orders = weight_orders.orders(model)
@@ -274,7 +271,7 @@ def _in_order(
         raise LegacyModelError(
             "its layers may have several orders, since it has them in lists, and "
             "neither shapes nor names tell which one is that of the file.",
-            SKIPPING,
+            hint,
         )
     return (named or fitting or orders)[0]
 
@@ -381,7 +378,7 @@ def _difference(layer: keras.Layer, targets: Sequence[Target], weights: Weights)
 
 
 def _other_layers(
-    by_name: Mapping[str, keras.Layer], stored: Mapping[str, Weights]
+    by_name: Mapping[str, keras.Layer], stored: Mapping[str, Weights], hint: str
 ) -> LegacyModelError:
     """Return the error for a file with more or fewer layers than the model."""
     layers = [(name, [*map(_shape, layer.weights)]) for name, layer in by_name.items()]
@@ -396,5 +393,5 @@ def _other_layers(
         f"the model has {len(layers)} layers with weights, the file {len(in_file)}, so "
         f"none was loaded. The first that differ: {name!r} with {shapes}, in the file "
         f"{other!r} with {others}.",
-        SKIPPING,
+        hint,
     )

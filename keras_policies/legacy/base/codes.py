@@ -1,10 +1,9 @@
-"""The codes of errors and of parts left out, with their meanings and remedies.
+"""The codes of errors, of parts that differ, and of outcomes, each with a remedy.
 
 An error takes its code from the raising line, its class or its hint; if none of them
 sets one, `located` adds the code of the stage. A released code keeps its meaning.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -137,7 +136,7 @@ The loss depends on tensors, or on code, that the model no longer has.
 To train as before, pass the class of the layer.
 KP605 The model trains or predicts differently
 Keras 3 overrides a setting or has another rule; predictions may change as described.
-Read the line; if it matters, pass your own class.
+Read the line, which says whether it matters; if it does, pass your own class.
 KP606 Shared weights are separate
 Keras 3 cannot save a layer that several inner models share.
 Predictions are equal; tie the weights again before you train.
@@ -156,39 +155,27 @@ Pass `dtype=` in that class, or set the global policy.
 KP611 The new file needs `import keras_policies`
 It uses a function of tf.keras that this Keras no longer has.
 Import the package before you open the file.
+KP612 A layer has another name
+Its name in the file has characters that names in Keras 3 cannot have on this backend.
+Use the new name, as in `model.get_layer(name)`.
+KP613 A setting was replaced as you asked
+An argument such as `dtype_policy=` makes it superfluous.
+Nothing has to be done.
+KP620 The model is complete
+It predicts and trains as the file says, as far as this was checked.
+Nothing has to be done.
+KP621 The model was rebuilt
+Classes are missing, and their layers were made from the functions in the file.
+Use it as it is, or pass the classes (`--custom-objects`) to have them in the model.
+KP622 The model trains differently
+It predicts as the file says, but something that it did in training is not the same.
+Use it to predict; before you train it, read what differs.
+KP623 Something is lost
+The model lacks a loss, a metric, the state of the optimizer, a regularizer or weights.
+Read what is lost; pass it as a custom object, or set it again in code.
 """
 _LINES = iter(_TABLE.splitlines())
 CODES = {
     head[:5]: Code(head[6:], meaning, remedy)
     for head, meaning, remedy in zip(_LINES, _LINES, _LINES, strict=True)
 }
-
-
-class LeftOut(str):
-    """A sentence about a part of the file that the model does not have.
-
-    Attributes:
-        code: str, the kind of part, such as `"KP605"`. The command
-            `keras-policies explain` says what the code means.
-
-    Example:
-        >>> LeftOut("the metric 'f1': it is unknown", "KP602").code
-        'KP602'
-    """
-
-    code: str
-
-    def __new__(cls, text: str, code: str) -> "LeftOut":
-        """Return the text with its code as an attribute."""
-        part = super().__new__(cls, text)
-        part.code = code
-        return part
-
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
-        return str(self), self.code
-
-
-def left_out(code: str, texts: Iterable[str]) -> Iterator[LeftOut]:
-    """Yield the texts as `LeftOut`s; those without a code get `code`."""
-    for text in texts:
-        yield text if isinstance(text, LeftOut) else LeftOut(text, code)

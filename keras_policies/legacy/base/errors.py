@@ -33,6 +33,7 @@ class LegacyModelError(ValueError):
         layer: str, the path of the layer in its model, or None if no layer is involved.
         suspects: names of Keras classes in the file that may belong to other classes
             of the same name.
+        signatures: names of signatures of the file that may open instead.
         code: str, the stable code of the kind of error, such as `"KP101"`; by default,
             that of the class or hint. `keras-policies explain` says what it means.
 
@@ -56,6 +57,7 @@ class LegacyModelError(ValueError):
         path: FilePath | None = None,
         layer: str | None = None,
         suspects: Collection[str] = (),
+        signatures: Collection[str] = (),
         code: str = "",
     ) -> None:
         super().__init__(reason)
@@ -65,6 +67,7 @@ class LegacyModelError(ValueError):
         self.path = path
         self.layer = layer
         self.suspects = frozenset(suspects)
+        self.signatures = tuple(signatures)
 
     @property
     def problem(self) -> str:

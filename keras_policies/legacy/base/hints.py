@@ -37,6 +37,7 @@ INPUT_SHAPES = Argument(
 NUMBERS = Argument("lost='numbers'", "--lost numbers")
 OUTSIDE = Argument("texts='outside'", "--texts outside")
 OVERWRITE = Argument("overwrite=True", "--overwrite")
+POLICY = Argument("dtype_policy", "--policy")
 PLAIN = Argument("plain=False", "--no-plain")
 REFUSE = Argument("lost='refuse'", "--lost refuse")
 UNSAFE = Argument("safe_mode=False", "--unsafe")
@@ -85,6 +86,12 @@ GIVE_LOST_CLASSES = Hint(
     "names each missing class.",
     (CUSTOM_OBJECTS, REFUSE),
 )
+RETURNS_TEXTS = Hint(
+    "Pass {} for the numbers of these texts, or a signature without them, or set "
+    "KERAS_BACKEND=tensorflow.",
+    (NUMBERS,),
+    "KP306",
+)
 PASS_WEIGHTS = Hint("Pass the file with its weights: {}.", (WEIGHTS,), "KP106")
 TRUST = Hint("If you trust where it came from, pass {}.", (UNSAFE,), "KP202")
 
@@ -93,6 +100,19 @@ def load_weights_into_code(path: Path) -> Hint:
     """Return a hint for a file that has weights, but no model to rebuild."""
     call = f"keras_policies.load_weights(model, {str(path)!r})"
     return Hint(f"Build the model in code, and call {call}.", code="KP104")
+
+
+def skipping(*, by_name: bool, skips: bool) -> str:
+    """Return what to do about weights that do not fit, of what was not yet tried."""
+    ways = {
+        "by_name=True to load the layers whose names are in the file (a checkpoint has "
+        "none)": by_name,
+        "skip_mismatch=True to skip weights that do not fit": skips,
+    }
+    left = [way for way, is_tried in ways.items() if not is_tried]
+    if not left:
+        return "Build the model with the layers, names and shapes of the file."
+    return f"Pass {', and '.join(left)}."
 
 
 def custom_object(name: str, value: str = "...") -> Argument:
@@ -106,6 +126,13 @@ def custom_object(name: str, value: str = "...") -> Argument:
     """
     shell = f"--custom-objects {quoted(name)}=MODULE:NAME"
     return Argument(f"custom_objects={{{name!r}: {value}}}", shell)
+
+
+def namesake(name: str) -> Hint:
+    """Return a hint for a class of Keras that may not be the one in the file."""
+    reason = f"Keras also has a layer {name}: the model's may be another class."
+    hint = pass_custom_object(name)
+    return Hint(f"{reason} {hint.text}", hint.arguments, hint.code)
 
 
 def pass_custom_object(name: str) -> Hint:

@@ -95,8 +95,10 @@ def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     if size > remaining:
         told = size if size < limits.TOLD_BYTES else f"over {limits.TOLD_BYTES}"
         raise LimitError(
-            f"corrupt: the config asks for an array of {told} bytes, more than the "
-            "weights in the file explain."
+            f"the config asks for an array of {told} bytes, more than the weights in "
+            "the file explain.",
+            "This protects you from files that fill the memory, and cannot be raised; "
+            "if tf.keras opens the file, report this error.",
         )
     if remaining < math.inf:
         _left.set(remaining - size)

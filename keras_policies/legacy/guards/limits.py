@@ -81,7 +81,6 @@ ITERATIONS = 2**31 - 1  # of an optimizer: Keras counts in int32
 NODES = 30_000  # in all functions that are followed
 CALL_DEPTH = 60  # nested function calls: Python's stack is limited
 OPS = 12_000  # ops and layers that functions become: Keras creates each of them once
-STEPS_IN_MODEL = 400  # steps that Keras can recurse through under Python's usual limit
 LOOP_ROUNDS = 200  # of a loop that is unrolled
 LIST_ITEMS = 10_000  # of a TensorList
 SCOPE_CHARACTERS = 2000  # of a node's name; others are cut off

@@ -5,6 +5,7 @@ guards differ between releases (up to 3.8 it imports any module that a file name
 every config is checked here before Keras sees it.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from keras_policies._common import keras_names
@@ -30,30 +31,32 @@ FUNCTIONS = (
 POLICIES = "keras.mixed_precision"
 
 
-def check(config: Any, safe_mode: bool = True) -> None:
+def check(config: Any, safe_mode: bool = True, functions: Collection[str] = ()) -> None:
     """Raise if a config could run code, import a module or read a file.
 
     The config is already converted to Keras 3. It must not name a module and, in safe
-    mode, must not contain code or name a file. The error names the layer.
+    mode, must not contain code or name a file. `functions` are names that will be
+    registered. The error names the layer.
     """
     if isinstance(config, list | tuple):
         for item in config:
-            check(item, safe_mode)
+            check(item, safe_mode, functions)
     if not isinstance(config, dict):
         return
     inner = config.get("config")
     name = inner.get("name") if isinstance(inner, dict) else None
     with located(layer=name if isinstance(name, str) else None, code="KP202"):
         if "class_name" in config:
-            _check_object(config, safe_mode)
+            _check_object(config, safe_mode, functions)
         for value in config.values():
-            check(value, safe_mode)
+            check(value, safe_mode, functions)
 
 
-def _check_object(config: Config, safe_mode: bool) -> None:
+def _check_object(config: Config, safe_mode: bool, functions: Collection[str]) -> None:
     """Raise if Keras must not create an object from this dict."""
     class_name, inner = config["class_name"], config.get("config")
-    is_registered = keras_names.registered(_name(config)) is not None
+    name = _name(config)
+    is_registered = name in functions or keras_names.registered(name) is not None
     if class_name == CODE and safe_mode:
         reason = "it contains code; code from a file is not run."
         raise LegacyModelError(reason, hints.TRUST)
@@ -77,7 +80,7 @@ def _check_object(config: Config, safe_mode: bool) -> None:
             hints.TRUST,
         )
     if not is_registered and not _is_of_keras(config):
-        name = str(_name(config) or class_name)
+        name = name or str(class_name)
         raise LegacyModelError(
             f"it names {name!r} in the module {config.get('module')!r}; modules that a "
             "file names are not imported.",

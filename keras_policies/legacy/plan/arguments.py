@@ -15,6 +15,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_function, keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.outcomes import LeftOut, Outcome
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.report import Converting, Options, Report
 
@@ -101,11 +102,12 @@ CAUSAL = {"causal": "use_causal_mask"}
 OF_CALLS = {"Attention": CAUSAL, "AdditiveAttention": CAUSAL}
 
 # Settings that changed training and that Keras 3 does not have.
+ACTIVITY = "the activity regularizer", "KP608"
 LEFT_OUT = {
-    "BatchNormalization": {"renorm": "the batch renormalization"},
+    "BatchNormalization": {"renorm": ("the batch renormalization", "KP605")},
     # Keras 3 adds the loss of each projection.
-    "MultiHeadAttention": {"activity_regularizer": "the activity regularizer"},
-    "SimpleRNN": {"activity_regularizer": "the activity regularizer"},
+    "MultiHeadAttention": {"activity_regularizer": ACTIVITY},
+    "SimpleRNN": {"activity_regularizer": ACTIVITY},
 }
 
 # Class as it was written -> settings that Keras 2.1 did not record, with what it did.
@@ -201,7 +203,8 @@ def one_axis(axis: Any) -> Any:
 def _left_out(class_name: str, config: Config, path: str) -> Report:
     parts = LEFT_OUT.get(class_name, {})
     named = (part for name, part in parts.items() if config.get(name))
-    return Report(not_converted=tuple(f"{part} of {path!r}" for part in named))
+    texts = ((f"{part} of {path!r}", code) for part, code in named)
+    return Report(not_converted=tuple(LeftOut(*each) for each in texts))
 
 
 # Ending of an argument -> the module of what it names.
@@ -240,7 +243,10 @@ def inner_object(
     if is_lost or not classes.is_in(module, class_name):
         if options.reconstructs:
             kind = module.rpartition(".")[2].removesuffix("s")
-            yield Report(not_converted=(f"the lost {kind} {class_name} of {path!r}",))
+            # Weights that are loaded need no initializer.
+            outcome = Outcome.COMPLETE if kind == "initializer" else Outcome.LOST
+            text = f"the lost {kind} {class_name} of {path!r}"
+            yield Report(not_converted=(LeftOut(text, "KP608", outcome),))
             return None
         yield Report(missing=((class_name, path),))
     if not is_config:
@@ -284,7 +290,7 @@ def _as_layers(name: str, dtype: Config) -> Config:
 def check_layers(layers: Iterable[tuple[str, str]]) -> None:
     """Raise if Keras cannot read layers that are activations, `(class, path)` each."""
     for class_name, path in layers:
-        if not _takes_layers():
+        if not (keras_names.can_be_read() or _takes_layers()):
             raise LegacyModelError(
                 f"the layer {path!r}: its activation is a layer, {class_name}, which "
                 "this Keras cannot read from a config. Install a newer Keras."

@@ -309,20 +309,3 @@ def call(
         first, *state = first
         kwargs.setdefault("initial_state", state)
     return first, kwargs
-
-
-def fixed_training(config: Config, training: bool) -> Iterator[str]:
-    """Yield the names of layers that a model, or one in it, calls with a `training`."""
-    for layer in inner_layers(config):
-        yield from fixed_training(layer, training)
-        if _has_training(layer.get("inbound_nodes"), training):
-            yield name_of(layer)
-
-
-def _has_training(value: Any, training: bool) -> bool:
-    if isinstance(value, dict):
-        if value.get("training") is training:
-            return True
-        value = [*value.values()]
-    is_list = isinstance(value, list | tuple)
-    return is_list and any(_has_training(item, training) for item in value)

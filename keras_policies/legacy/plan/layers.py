@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import codes, configs, programs
+from keras_policies.legacy.base import configs, programs
 from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import (
     LegacyModelError,
@@ -15,11 +15,13 @@ from keras_policies.legacy.base.errors import (
     attempt,
     located,
 )
+from keras_policies.legacy.base.outcomes import LeftOut
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import (
     arguments,
     classes,
+    fixed_training,
     graph,
     op_layers,
     policies,
@@ -41,7 +43,7 @@ from keras_policies.legacy.plan.report import (
 )
 
 # Keys under which a layer's config holds the config of another layer.
-INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
+INNER_LAYERS = fixed_training.INNER
 
 
 class Place(NamedTuple):
@@ -156,7 +158,7 @@ def _keras_layer(written: Any, place: Place) -> Converted:
             return op_layers.op_call_config(class_name, config, path)
         if class_name in graph.ADDED:
             description = f"{path!r}, a loss or a metric of a tensor"
-            lost = codes.LeftOut(description, "KP604")
+            lost = LeftOut(description, "KP604")
             yield Report(not_converted=(lost,), loss_only=(path,))
             return {}
         layer = _layer(class_name, name, dict(config), place.options, path)
@@ -190,7 +192,9 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
             "batch normalization takes the statistics of the whole batch"
         )
         yield Report(
-            not_converted=(lost,) if cuts and replicas.takes_statistics(config) else (),
+            not_converted=(LeftOut(lost, "KP605"),)
+            if cuts and replicas.takes_statistics(config)
+            else (),
             rebuilt={f"{below}{name}": "parts of the batch" for name in cuts},
             loss_only=tuple(f"{below}{name}" for name in loss_only),
         )
@@ -260,7 +264,7 @@ def _layer(
         return cls.with_config(converted) | named
     if cls.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
         what = f"the statistics of all steps together in {path!r}"
-        lost = codes.LeftOut(f"{what}: each step has its own", "KP605")
+        lost = LeftOut(f"{what}: each step has its own", "KP605")
         yield Report(not_converted=(lost,))
     if cls.name == "TimeDistributed" and programs.is_call(converted.get("layer")):
         step = {**converted["layer"]["config"], "name": f"{converted['name']}_step"}

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_policies._common.lazy_keras import keras, keras_internals
+from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import codes, hints, traced_functions
+from keras_policies.legacy.base import hints, traced_functions
 from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
     UNEXPECTED,
@@ -20,6 +20,7 @@ from keras_policies.legacy.base.errors import (
     located,
 )
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.outcomes import LeftOut
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import (
@@ -82,12 +83,12 @@ class Plan:
 
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
-        scope = keras_internals.custom_object_scope(dict(self.report.functions))
-        with located(self.legacy.path, code="KP303"), scope:
+        functions = dict(self.report.functions)
+        with located(self.legacy.path, code="KP303"):
             has_missing = bool({*self.reconstruction.layers.values()} - {NO_CLASS})
             self.report.raise_if_missing(self.legacy.path, has_missing)
             arguments.check_layers(self.report.activations)
-            trust.check(self.config, self.options.safe_mode)
+            trust.check(self.config, self.options.safe_mode, functions)
 
 
 def make(
@@ -150,9 +151,10 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
         dataclasses.replace(weight, path=weight.path.removeprefix("model/"))
         for weight in legacy.weights.get("", ())
     )
-    not_converted = f"{wrapper}, so that the model in it trains by its optimizer alone"
+    text = f"{wrapper}, so that the model in it trains by its optimizer alone"
+    not_converted = (LeftOut(text, "KP605"),)
     return dataclasses.replace(
-        legacy, config=inner, weights={"": weights}, not_converted=(not_converted,)
+        legacy, config=inner, weights={"": weights}, not_converted=not_converted
     )
 
 
@@ -204,7 +206,8 @@ def _loss_scale(
     if scale is None or options.replace is None or _needs_scale(report, options):
         return scale, report
     note = f"the loss scale {scale} of the optimizer: no layer computes in float16 now"
-    return None, dataclasses.replace(report, notes=(*report.notes, note))
+    told = LeftOut(note, "KP613")
+    return None, dataclasses.replace(report, notes=(*report.notes, told))
 
 
 def _needs_scale(report: Report, options: Options) -> bool:
@@ -266,7 +269,7 @@ def _training(legacy: LegacyModel) -> tuple[Training | None, tuple[str, ...]]:
         raise
     except UNEXPECTED as error:
         problem = f"{unreadable('training_config', error)}: the model is not compiled"
-        return None, (codes.LeftOut(problem, "KP601"),)
+        return None, (LeftOut(problem, "KP601"),)
     return training, training.not_converted
 
 

@@ -42,6 +42,7 @@ class Options:
     signature: str | None = None  # the function that the model itself becomes
     # Classes that are not Keras's in this file, though their names are.
     namesakes: frozenset[str] = frozenset()
+    is_disproved: bool = False  # whether only outputs showed that they are not
     by_function: bool = False  # whether the model becomes its function, not its config
     backends: tuple[str, ...] = BACKENDS  # on which plain Keras has to compute the same
     texts_outside: bool = False  # whether the model is left without layers of texts
@@ -96,6 +97,7 @@ class Report:
     # The numbers of the variables that layers hold: in programs, and elsewhere.
     in_programs: tuple[int, ...] = ()
     elsewhere: tuple[int, ...] = ()
+    texts_inside: tuple[str, ...] = ()  # ops that write texts which other ops take
 
     @property
     def is_lacking(self) -> bool:
@@ -139,7 +141,7 @@ class Report:
                     "length: then its rounds become layers. In place of tf.map_fn over "
                     "the batch, use tf.vectorized_map."
                 )
-            if AS_TEXT in names:
+            if names == {AS_TEXT} and not self.texts_inside:
                 reason += (
                     f"\n{AS_TEXT} writes numbers as texts. Pass {hints.NUMBERS} for "
                     "the numbers."

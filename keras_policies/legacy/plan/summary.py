@@ -5,12 +5,12 @@ import dataclasses
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.outcomes import LeftOut, Outcome
 from keras_policies.legacy.base.traced_functions import (
     FLOATS,
     NO_CLASS,
     TracedFunctions,
 )
-from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.report import Report
 
@@ -39,11 +39,43 @@ class ReconstructionSummary:
     # The paths of layers whose added losses cannot be had.
     without_losses: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        """Return what a user should know, in sentences."""
-        return " ".join(self._sentences())
+    def parts(self, *, is_disproved: bool) -> Iterator[LeftOut]:
+        """Yield how the rebuilt layers differ from the original ones.
 
-    def _sentences(self) -> Iterator[str]:
+        `is_disproved` says whether only the outputs showed what contradicts its class.
+        """
+        if not self.layers:
+            return
+        rebuilt = " ".join(self._rebuilt(is_disproved))
+        yield LeftOut(rebuilt, "KP609")
+        different = {
+            "these layers did more in training, which is left out": [
+                *map(self._less, self.trained_otherwise)
+            ],
+            "these layers had a gradient of their own, and train with the gradient of "
+            "their formula": [*map(_named_one, self.own_gradients)],
+        }
+        for what, names in different.items():
+            if names:
+                yield LeftOut(f"{what}: {', '.join(names)}", "KP605")
+        if self.without_losses:
+            yield LeftOut(
+                "these layers added losses by ops without a counterpart in Keras 3, "
+                "and the model trains without them: "
+                f"{_named(self.without_losses)}",
+                "KP604",
+            )
+        if self.unused:
+            unused = f"no inference function reads them: {', '.join(self.unused)}"
+            yield LeftOut(unused, "KP607", Outcome.TRAINS_DIFFERENTLY)
+        if self.copied:
+            yield LeftOut(
+                "several of these layers shared these weights, and each copy now "
+                f"trains by itself: {', '.join(self.copied)}",
+                "KP606",
+            )
+
+    def _rebuilt(self, is_disproved: bool) -> Iterator[str]:
         missing = [path for path in self.layers if path not in self.contradicted]
         if missing:
             yield (
@@ -55,41 +87,14 @@ class ReconstructionSummary:
                 "the file's own graph computes something else than the configs of "
                 "these layers, or of some of them (a call was replaced, or a class "
                 "only shares its name with a Keras class), so they were all rebuilt "
-                f"from the graph: {_named(self.contradicted, self.layers)}. Pass "
-                "verify=False to use the configs instead."
+                f"from the graph: {_named(self.contradicted, self.layers)}."
             )
+            if is_disproved:
+                yield f"{hints.UNVERIFIED} uses the configs instead."
         yield (
             "They train with the recorded dropout, losses and regularizers. Random "
             "numbers are only drawn in training; in inference, their mean is used."
         )
-        if self.trained_otherwise:
-            yield (
-                "These did more in training, which is left out: "
-                f"{', '.join(map(self._less, self.trained_otherwise))}."
-            )
-        if self.own_gradients:
-            yield (
-                "These had a gradient of their own, and train with the gradient of "
-                f"their formula: {_named(self.own_gradients)}."
-            )
-        if self.without_losses:
-            yield (
-                "These added losses by ops without a counterpart in Keras 3, and the "
-                f"model trains without them: {_named(self.without_losses)}."
-            )
-        if self.unused:
-            unused = ", ".join(self.unused)
-            yield f"Left out, because no inference function reads them: {unused}."
-        if self.copied:
-            yield (
-                "Copied, because several of these layers shared them; each copy now "
-                f"trains by itself: {', '.join(self.copied)}."
-            )
-        if self.depth > limits.STEPS_IN_MODEL:
-            yield (
-                f"One has {self.depth} steps, so a .keras file of this model opens "
-                f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."
-            )
         if lost := {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}:
             first = min(lost, key=lambda x: (classes.is_in("keras.layers", x), x))
             yield f"To use a class, pass {hints.custom_object(first)}."
@@ -103,6 +108,10 @@ class ReconstructionSummary:
             else ""
         )
         return f"{_named([path])}{told}"
+
+
+def _named_one(path: str) -> str:
+    return _named([path])
 
 
 def _named(paths: Sequence[str], class_names: Mapping[str, str] | None = None) -> str:

@@ -12,7 +12,6 @@ from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
-from keras_policies.legacy.base.codes import LeftOut
 from keras_policies.legacy.base.configs import (
     keras_function,
     keras_object,
@@ -21,6 +20,7 @@ from keras_policies.legacy.base.configs import (
     without_package,
 )
 from keras_policies.legacy.base.errors import UNEXPECTED
+from keras_policies.legacy.base.outcomes import LeftOut
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.loss_scaling import loss_scale as loss_scales

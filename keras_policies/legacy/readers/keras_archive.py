@@ -215,6 +215,19 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             )
 
 
+@contextlib.contextmanager
+def weights_in(path: pathlib.Path) -> Iterator[h5py.File]:
+    """Yield the weights of a `.keras` file, which are those of a `.weights.h5` file."""
+    with files.temporary_file() as unpacked:
+        with _open_archive(path) as archive:
+            metadata = _read_member(archive, METADATA, limits.METADATA_BYTES)
+            version = texts.decode(metadata, METADATA).get("keras_version", "unknown")
+            errors.check_version(str(version))
+            _unpack_weights(archive, unpacked)
+        with open_file(unpacked) as file:
+            yield file
+
+
 def all_weights(file: h5py.File) -> tuple[LegacyWeight, ...]:
     """Return all weights of a model, by their paths in the file."""
     found = _below(file, "", set())

@@ -5,8 +5,10 @@ downloaded from the Hugging Face Hub, as in Keras 3.
 """
 
 import contextlib
+import json
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 
 from keras_policies._common import files
@@ -22,6 +24,7 @@ ENDINGS = ".h5", ".hdf5", ".keras"
 BESIDE = "__MACOSX"  # where macOS puts its own files in a zip
 NAMED = 3  # models named in an error
 VARIABLES, LIST = "variables", "checkpoint"
+LATEST, LIST_CHARACTERS = "model_checkpoint_path: ", 4096  # the first line of LIST
 INDEX, DATA = ".index", ".data-"
 ORBAX_STEP = "_CHECKPOINT_METADATA"  # in the folder of each step
 # The files that are downloaded from a repository.
@@ -171,6 +174,9 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
             reason = "a part of a SavedModel."
             raise LegacyModelError(reason, hint, path=path, code="KP102")
         prefixes = [path] if is_prefix(path) else _prefixes(path)
+        latest = latest_checkpoint(path.parent if path.is_file() else path)
+        if path.name == LIST or path.is_dir():
+            prefixes = [latest] if latest else prefixes
         if prefixes and not (weights and prefixes == [path]):
             named = " or ".join(repr(str(prefix)) for prefix in prefixes)
             into_code = hints.load_weights_into_code(prefixes[0])
@@ -198,17 +204,48 @@ def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
     """Return the prefixes of the checkpoints that a path is part of or contains."""
     if path.is_dir() and not is_saved_model(path):
         is_model = is_prefix(path / VARIABLES / VARIABLES)
-        return [] if is_model else _checkpoints_beside(path)
+        return [] if is_model else checkpoints_beside(path)
     if not path.is_file():
         return []
     if path.name == LIST:
-        return _checkpoints_beside(path.parent)
+        return checkpoints_beside(path.parent)
     prefix = prefix_of(path)
     return [prefix] if prefix != path and is_prefix(prefix) else []
 
 
-def _checkpoints_beside(folder: pathlib.Path) -> list[pathlib.Path]:
+def checkpoints_beside(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Return the prefixes of the checkpoints in a folder."""
     return [path.with_suffix("") for path in sorted(folder.glob(f"?*{INDEX}"))]
+
+
+def latest_checkpoint(folder: pathlib.Path) -> pathlib.Path | None:
+    """Return the prefix of the latest checkpoint in a folder, None if it is not known.
+
+    The file `checkpoint` names it, `model_checkpoint_path: "ckpt-2"`.
+    Source: tf.train.latest_checkpoint.
+    """
+    prefixes = checkpoints_beside(folder)
+    with contextlib.suppress(OSError, ValueError):
+        with (folder / LIST).open(encoding="utf-8") as file:
+            line = file.readline(LIST_CHARACTERS)
+        name = json.loads(line.removeprefix(LATEST).strip())
+        # A path is that on the machine which wrote it; only its name is of use here.
+        named = folder / re.split(r"[/\\]", str(name))[-1]
+        if line.startswith(LATEST) and named in prefixes:
+            return named
+    return prefixes[0] if len(prefixes) == 1 else None
+
+
+def with_latest(path: FilePath) -> FilePath:
+    """Return a path; for a folder of checkpoints or its list, that of the latest."""
+    local = fetching.without_scheme(path)
+    if fetching.is_local(path):
+        place = pathlib.Path(local)
+        folder = place.parent if place.name == LIST and place.is_file() else place
+        if folder.is_dir() and not is_saved_model(folder):
+            models = models_in(str(folder), levels=1)
+            return (next(models, None) is None and latest_checkpoint(folder)) or path
+    return path
 
 
 def check_hub() -> None:

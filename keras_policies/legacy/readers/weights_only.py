@@ -195,11 +195,9 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
             raise _no_names()
         yield _of_checkpoint(sources.prefix_of(path), root)
         return
-    if zipfile.is_zipfile(path):
-        hint = "Open it with keras_policies.load_model, and take that model's weights."
-        reason = "a .keras file, not one of weights alone."
-        raise LegacyModelError(reason, hint, code="KP109")
-    with guarded_hdf5.open_file(path) as file:
+    is_archive = zipfile.is_zipfile(path)
+    opened = keras_archive.weights_in if is_archive else guarded_hdf5.open_file
+    with opened(path) as file:
         if root is not None:
             reason = f"an HDF5 file has no objects; received root={root!r}."
             raise LegacyModelError(reason, code="KP109")

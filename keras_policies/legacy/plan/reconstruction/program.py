@@ -20,7 +20,14 @@ from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
-from keras_policies.legacy.plan.report import Reconstruction, Report, joined
+from keras_policies.legacy.plan.report import (
+    AS_TEXT,
+    Reconstruction,
+    Report,
+    joined,
+)
+
+COMPARING = "Equal", "NotEqual"
 
 
 def prefix(program: Program) -> str:
@@ -45,7 +52,8 @@ def converted(
     below = prefix(program)
     ops = [step for step in program.steps if isinstance(step, ir.OpStep)]
     missing = [(op.op, f"{below}{op.name}") for op in ops if op.op not in table.NODES]
-    reports = [Report(missing_ops=tuple(missing))]
+    texts_inside = (*_taking_texts(program.steps),)
+    reports = [Report(missing_ops=tuple(missing), texts_inside=texts_inside)]
     for name, spec in layers_called(program.steps).items():
         _, inner_report = called[name]
         reports.append(inner_report)
@@ -67,6 +75,19 @@ def converted(
     config |= {"layers": layers, "runs": runs}
     program_config = configs.keras_object(None, "Program", config, configs.PROGRAM)
     return program_config, joined([report, *reports])
+
+
+def _taking_texts(steps: Sequence[ir.Step]) -> Iterator[str]:
+    """Yield the layers and comparisons that need the texts which AsString writes."""
+    texts = set[int]()
+    for number, step in enumerate(steps):
+        taken = (v.step for v in ir.inputs_of(step) if isinstance(v, ir.StepOutput))
+        if ir.is_op(step, AS_TEXT):
+            texts.add(number)
+        elif not texts.isdisjoint(taken):
+            texts.add(number)
+            if not isinstance(step, ir.OpStep) or step.op in COMPARING:
+                yield step.name
 
 
 def _input_layer(spec: TensorSpec) -> Config:

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, attempt, located
 from keras_policies.legacy.base.model import Inputs, LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.traced_functions import (
@@ -67,7 +66,8 @@ def _traced(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
         raise LegacyModelError(
             "a SavedModel without objects, as TensorFlow 1 wrote it, and without "
             "signatures: nothing says what its graph takes and returns.",
-            "Save it again with tf.saved_model.simple_save.",
+            "Load it in TensorFlow 1, and save it with tf.saved_model.simple_save, "
+            "which writes a signature.",
             code="KP102",
         )
     name = SERVING if SERVING in signatures.written else min(signatures.written)
@@ -152,7 +152,7 @@ class _Signatures:
             raise LegacyModelError(
                 f"its signature {name!r} takes serialized examples, and Keras 3 does "
                 f"not parse them ({PARSERS[0]}). The tensors after it are {after}.",
-                f"Pass {hints.signature(name + FEATURES)}, which takes these tensors.",
+                signatures=[name + FEATURES],  # takes these tensors
                 code="KP109",
             )
         function, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)

@@ -1,0 +1,68 @@
+"""Checks what a plan needs of this machine, before anything is built."""
+
+import importlib.util
+from collections.abc import Iterator
+from typing import Any
+
+from keras_policies._common import keras_arguments, keras_names
+from keras_policies._common.types import Config
+from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.configs import LOOKUPS
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.plan import classes
+from keras_policies.legacy.plan.plan import Plan
+
+STOCK, TENSORFLOW = "keras.layers", "tensorflow"
+# Layers that Keras 3 cannot create if TensorFlow is not installed.
+NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
+
+
+def check(plan: Plan) -> None:
+    """Raise the error with which building the model would end here, if one is known."""
+    check_texts(plan, keras_names.backend())
+    for config in _layers(plan.config):
+        name = config["class_name"]
+        if name in NEED_TENSORFLOW and not plan.options.texts_outside:
+            _check_tensorflow(name)
+        _check_arguments(name, config.get("config"))
+
+
+def check_texts(plan: Plan, backend: str) -> None:
+    """Raise if the model returns texts, which this backend does not have."""
+    if plan.reconstruction.texts and backend != TENSORFLOW:
+        raise LegacyModelError(
+            "it returns texts, which are looked up by "
+            f"{', '.join(plan.reconstruction.texts)}, and {backend} has no texts.",
+            hints.RETURNS_TEXTS,
+        )
+
+
+def _layers(value: Any) -> Iterator[Config]:
+    """Yield the configs of Keras's own layers, at any depth."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _layers(item)
+    elif isinstance(value, dict):
+        if value.get("module") == STOCK and isinstance(value.get("class_name"), str):
+            yield value
+        for item in value.values():
+            yield from _layers(item)
+
+
+def _check_tensorflow(class_name: str) -> None:
+    if importlib.util.find_spec(TENSORFLOW) is None:
+        reason = f"Keras 3 computes {class_name} with TensorFlow, not installed here."
+        raise LegacyModelError(reason, hints.TENSORFLOW)
+
+
+def _check_arguments(class_name: str, config: Any) -> None:
+    """Raise if a class of Keras does not take the settings in the file."""
+    known = keras_arguments.accepted(class_name)
+    unknown = {*config} - known if known and isinstance(config, dict) else set()
+    if unknown and class_name not in classes.GRAPHS:
+        named = ", ".join(map(repr, sorted(unknown)))
+        raise LegacyModelError(
+            f"Keras's {class_name} does not take {named}.",
+            hints.namesake(class_name),
+            suspects={class_name},
+        )
