@@ -108,9 +108,13 @@ def _check_node(node: Node, names: set[str]) -> None:
         case ast.Name(id=name):
             if name not in names or name in ("keras", "np", *SHORT):
                 raise _refused(f"it has the name {name!r}")
+        case ast.Attribute(
+            ast.Subscript(ast.Name("CONSTANTS"), ast.Constant()), "tolist"
+        ):
+            pass  # a constant as a list
         case ast.Attribute():
             name = _dotted(node)
-            if not (name in METHODS or _is_public(name) or _is_list(node)):
+            if not (name in METHODS or _is_public(name)):
                 raise _refused(f"it has the attribute {ast.unparse(node)[:80]!r}")
         case ast.keyword(arg=None):
             raise _refused("it has keywords without names")
@@ -128,16 +132,6 @@ def _is_public(name: str) -> bool:
         return callable(thing)
     full = f"keras.{name}" if first in SHORT else name
     return full in live.public().values()
-
-
-def _is_list(node: ast.Attribute) -> bool:
-    """Return whether it is `CONSTANTS["name"].tolist`."""
-    match node:
-        case ast.Attribute(
-            ast.Subscript(ast.Name("CONSTANTS"), ast.Constant()), "tolist"
-        ):
-            return True
-    return False
 
 
 def _dotted(node: ast.expr) -> str:

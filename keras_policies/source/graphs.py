@@ -323,8 +323,8 @@ def made_nodes(
 def _node(statement: Statement, value: Node, targets: Sequence[Node]) -> ast.stmt:
     match statement.kind:
         case "=":
-            target = targets[0] if len(targets) == 1 else _tuple(targets)
-            return ast.Assign([target], value)
+            several = ast.Tuple([*targets], ast.Store())
+            return ast.Assign([targets[0] if len(targets) == 1 else several], value)
         case "model":
             return ast.Assign([dotted("model")], value)
         case "frozen":
@@ -334,7 +334,3 @@ def _node(statement: Statement, value: Node, targets: Sequence[Node]) -> ast.stm
         case "return":
             return ast.Return(value)
     return ast.Expr(value)
-
-
-def _tuple(items: Sequence[Node]) -> Node:
-    return ast.Tuple([*items], ast.Store())

@@ -130,12 +130,9 @@ def _thawed(value: Any, candidates: list[Any], holder: Any) -> Any:
         return type(value)(_thawed(x, others, holder) for x, others in pairs)
     if isinstance(value, str):  # perhaps the name of a registered function
         known = keras.saving.get_registered_object(value)
-        return known if known is not None and _is_in(known, candidates) else value
+        is_held = known is not None and any(each is known for each in candidates)
+        return known if is_held else value
     return value
-
-
-def _is_in(value: Any, values: list[Any]) -> bool:
-    return any(each is value for each in values)
 
 
 def _is_named(value: Any, config: Mapping[str, Any]) -> bool:

@@ -34,6 +34,8 @@ SHORT = "keras.layers.", "keras.ops."
 # Argument of Bidirectional -> the prefix of the layer's name.
 WRAPPED = {"layer": "forward_", "backward_layer": "backward_"}
 NOT_CONSTANTS = "file", "allow_pickle"  # arguments of numpy.savez
+# Of classes and functions, each of which is used many times.
+signature: Callable[[Any], inspect.Signature] = functools.cache(inspect.signature)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Objects:
         function = self.named(cls)
         values = {key: live.thawed(x, value, key) for key, x in config.items()}
         config = _unprefixed(cls, config)
-        parameters = inspect.signature(cls).parameters
+        parameters = signature(cls).parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         others = {k: v for k, v in config.items() if k != "name"}
         form = cls, live.text(others)
@@ -165,7 +167,7 @@ class Objects:
     ) -> set[str]:
         """Return the arguments that the object needs to have the same config."""
         none = inspect.Parameter.empty
-        defaults = {k: p.default for k, p in inspect.signature(cls).parameters.items()}
+        defaults = {k: p.default for k, p in signature(cls).parameters.items()}
         skipped = {"name"} | (set() if self.style.explicit else FOUND_IN_BUILD)
         if live.public_name(cls) and not self.style.train:
             skipped |= {key for key in config if key.endswith("_initializer")}
@@ -239,7 +241,7 @@ def arguments(
     """
     args, kwargs, others = list[Any](), dict[str, Any](), dict(values)
     is_next = True  # whether all parameters before are positional
-    for key, parameter in inspect.signature(function).parameters.items():
+    for key, parameter in signature(function).parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += others.pop(key, ())
             continue

@@ -180,14 +180,14 @@ def _for_every_output(
 def _told_apart(names: Sequence[str]) -> list[str]:
     """Return the names of outputs in tf.keras: `inner`, `inner_1`."""
     counts: collections.Counter[str] = collections.Counter()
-    unique: list[str] = []
+    unique = dict[str, None]()
     for name in names:
         numbered = name
         while numbered in unique:
             counts[name] += 1
             numbered = f"{name}_{counts[name]}"
-        unique.append(numbered)
-    return unique
+        unique[numbered] = None
+    return [*unique]
 
 
 def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[LeftOut]:
