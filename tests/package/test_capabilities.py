@@ -28,7 +28,8 @@ LISTED = {
 ALSO = {
     private_api.UNPICKLING: {private_api.LOSS_SCALING, private_api.SAVING},
     private_api.GRAPHS: {private_api.WEIGHTS},
-    private_api.WEIGHTS: {private_api.GRAPHS, private_api.READING},
+    private_api.WEIGHTS: {private_api.GRAPHS},
+    private_api.READING: {private_api.WEIGHTS},
 }
 
 
