@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from keras_policies._common.text import one_line
 from keras_policies.cli import reports
 from keras_policies.cli.tasks import Result
+from keras_policies.legacy import atomic_file
 
 ENDINGS = ".json", ".md"
 ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>#|"})
@@ -20,7 +21,8 @@ def write(path: pathlib.Path, results: Sequence[Result], count: int) -> None:
         text = json.dumps({"counts": counted, "models": rows}, indent=2) + "\n"
     else:
         text = "\n".join(_markdown(counted, results)) + "\n"
-    path.write_bytes(text.encode("utf-8", "backslashreplace"))
+    with atomic_file.writing(path, overwrite=True) as new:
+        new.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def _markdown(counted: dict[str, int], results: Sequence[Result]) -> Iterator[str]:
