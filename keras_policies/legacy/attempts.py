@@ -1,5 +1,6 @@
 """Plans a file until a plan can be used: to build its model, or to describe it."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
@@ -67,7 +68,22 @@ def first(
     problem = _about_signature(worst, legacy, options)
     if not (problem.hint or isinstance(problem, errors.LimitError)):
         problem.hint = str(hints.load_weights_into_code(legacy.path))
+    problem.hint += _about_serving(problem, legacy, options)
     raise problem from problem.__cause__
+
+
+def _about_serving(
+    problem: LegacyModelError, legacy: LegacyModel, options: Options
+) -> str:
+    """Return a sentence that offers the serving signature where that opens, or ""."""
+    names = () if legacy.traced is None else legacy.traced.signatures
+    is_due = options.reconstructs and options.signature is None
+    if not is_due or SERVING not in names or isinstance(problem, errors.LimitError):
+        return ""
+    way = None
+    with contextlib.suppress(errors.LimitError):  # the first error says more
+        way = _way(SERVING, legacy, options, (options.keeps_texts,))
+    return f" The function that the model served opens: pass {way}." if way else ""
 
 
 def _about_signature(
@@ -92,9 +108,17 @@ def _about_signature(
     return problem
 
 
-def _way(name: str, legacy: LegacyModel, options: Options) -> str | None:
-    """Return the arguments with which a signature can be planned, or None."""
-    for keeps_texts in (True, False):
+def _way(
+    name: str,
+    legacy: LegacyModel,
+    options: Options,
+    texts: tuple[bool, ...] = (True, False),
+) -> str | None:
+    """Return the arguments with which a signature can be planned, or None.
+
+    `texts` are the values of `Options.keeps_texts` to try.
+    """
+    for keeps_texts in texts:
         attempt = dataclasses.replace(
             options, signature=name, keeps_texts=keeps_texts, by_function=False
         )

@@ -88,3 +88,27 @@ def test_statistics_of_each_batch_are_refused():
 )
 def test_the_version_tells_files_of_keras_1(version, expected):
     assert keras_1.is_written_by(version) is expected
+
+
+@pytest.mark.once("no backend matters")
+@pytest.mark.parametrize("version", ["1.0.8", "1.2.2"])
+def test_a_line_of_one_channel_has_the_layout_of_its_release(tmp_path, version):
+    """Keras 1.0 wrote kernels as (filters, channels, length, 1)."""
+    kernel = np.arange(6, dtype="float32").reshape(3, 1, 2)
+    config = {"nb_filter": 2, "filter_length": 3, "border_mode": "valid", "name": "c"}
+    config |= {"batch_input_shape": [None, 5, 1], "activation": "linear"}
+    layer = {"class_name": "Convolution1D", "config": config}
+    with h5py.File(tmp_path / "model.h5", "w") as file:
+        model = {"class_name": "Sequential", "config": [layer]}
+        file.attrs["model_config"] = json.dumps(model)
+        file.attrs["keras_version"] = version
+        weights = file.create_group("model_weights")
+        weights.attrs["layer_names"] = [b"c"]
+        group = weights.create_group("c")
+        group.attrs["weight_names"] = [b"c_W", b"c_b"]
+        is_old = version == "1.0.8"
+        group["c_W"] = kernel.T[..., None] if is_old else kernel[:, None]
+        group["c_b"] = np.zeros(2, "float32")
+    x = np.float32([1, 0, 0, 0, 2]).reshape(1, 5, 1)
+    found = load_model(tmp_path / "model.h5").predict(x, verbose=0)
+    np.testing.assert_array_equal(found, [[[0, 1], [0, 0], [8, 10]]])

@@ -1,5 +1,6 @@
 """What tf.keras opens and this package once refused, written by write_refused.py."""
 
+import re
 import warnings
 
 import keras
@@ -45,6 +46,7 @@ def opened(path, **options):
         *("nested_list/model.h5", "nested_list/model.keras", "nested_list/saved_model"),
         *("nested_list_and_another/model.h5", "split_into_one/saved_model"),
         *("table_saved_twice/saved_model", "renorm/model.h5", "renorm/model.keras"),
+        *("addons/model.h5", "addons/model.keras"),
     ],
 )
 def test_a_model_that_was_refused_predicts(folder, name):
@@ -249,3 +251,29 @@ def test_a_step_at_ties_is_that_of_tensorflow(folder, name):
     found = sorted(map(np.ravel, model.get_weights()), key=np.size)
     expected = np.load(case.parent / "data.npz")["losses"]
     np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-5, atol=1e-6)
+
+
+@once
+def test_an_error_offers_the_signature_that_opens(folder):
+    case = folder / "agent"
+    told = (
+        "(?s)Multinomial .*: it chooses by random numbers, which Keras draws in "
+        "training only.* opens: pass signature='serving_default'"
+    )
+    with pytest.raises(LegacyModelError, match=told):
+        opened(case / "saved_model")
+    assert_predicts(opened(case / "saved_model", signature="serving_default"), case)
+
+
+@once
+def test_a_number_that_becomes_a_text_is_named(folder):
+    with pytest.raises(LegacyModelError) as raised:
+        opened(folder / "number_to_text" / "saved_model")
+    told = r"AsString \(layers '.*'\): it makes texts of numbers"
+    assert re.search(told, raised.value.reason.split(". ")[0])
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="others have them")
+def test_a_sparse_input_is_named(folder):
+    with pytest.raises(LegacyModelError, match="sparse=True. is not supported"):
+        opened(folder / "sparse_input" / "saved_model")

@@ -17,6 +17,11 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan.report import Converted, Converting, Report
 
 RENAMED_CLASSES = {
+    # Source: tensorflow_addons/layers/normalizations.py, 0.20 (Keras took it over).
+    **dict.fromkeys(
+        ("Addons>GroupNormalization", "Addons>InstanceNormalization"),
+        "GroupNormalization",
+    ),
     "BatchNormalizationV1": "BatchNormalization",
     "BatchNormalizationV2": "BatchNormalization",
     "CuDNNGRU": "GRU",

@@ -8,6 +8,7 @@ another one holds:
 """
 
 import collections
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -23,6 +24,16 @@ from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 
 LIST, AS_TEXT = "TensorList", "AsString"
+# Part of the name of an op or function, in small letters -> why it has no counterpart.
+REASONS = {
+    "as_?string": "makes texts of numbers",
+    "multinomial|random": (
+        "chooses by random numbers, which Keras draws in training only"
+    ),
+    "ragged|sparse_?(add|concat|fill|reorder|reshape|slice|tensor)": (
+        "takes or returns a sparse or ragged tensor; Keras 3 passes dense tensors"
+    ),
+}
 BACKENDS = "jax", "tensorflow", "torch"
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
@@ -132,7 +143,8 @@ class Report:
             # The lists of a loop cannot be there without it.
             lists = {name for name in names if has_loop and name.startswith(LIST)}
             reason = "TensorFlow functions without a counterpart in keras.ops:\n"
-            reason += _listed([op for op in self.missing_ops if op[0] not in lists])
+            others = [op for op in self.missing_ops if op[0] not in lists]
+            reason += _listed(others, REASONS)
             if has_loop:
                 reason += (
                     "\nThe file does not say how many rounds a While has, and it is "
@@ -144,7 +156,7 @@ class Report:
             if names == {AS_TEXT} and not self.texts_inside:
                 reason += (
                     f"\n{AS_TEXT} writes numbers as texts. Pass {hints.NUMBERS} for "
-                    "the numbers."
+                    "the numbers, if the texts are returned and not looked up."
                 )
             hint = hints.load_weights_into_code(path)
             raise LegacyModelError(
@@ -172,13 +184,18 @@ def _short(name: str) -> str:
     return name if len(name) <= limits.TOLD_NAME else f"{name[: limits.TOLD_NAME]}…"
 
 
-def _listed(named: Sequence[tuple[str, str]]) -> str:
+def _listed(
+    named: Sequence[tuple[str, str]], reasons: Mapping[str, str] | None = None
+) -> str:
+    """Return a line for each name, with its layers and with the reasons that fit it."""
     layers = collections.defaultdict[str, list[str]](list)
     for name, layer in named:
         layers[name].append(repr(layer))
-    lines = [
-        f"{_short(x)} (layers {', '.join(cut(layers[x]))})" for x in sorted(layers)
-    ]
+    lines = []
+    for x in sorted(layers):
+        found = [w for p, w in (reasons or {}).items() if re.search(p, x.lower())]
+        told = "".join(f": it {why}" for why in found)
+        lines.append(f"{_short(x)} (layers {', '.join(cut(layers[x]))}){told}")
     return "  " + "\n  ".join(cut(lines))
 
 

@@ -1,6 +1,7 @@
 """Writes models that tf.keras opens and that were once refused: `refused.tar.xz`.
 
-Run by hand: `python write_refused.py OUT`, under TensorFlow 2.15.1. Pack them with
+Run by hand: `python write_refused.py OUT`, under TensorFlow 2.15.1; `hub` and `folded`
+also under 2.4.4, into `OUT/2.4.4`. Pack them with
 `tar -cJf refused.tar.xz -C OUT .`. `data.npz` has inputs `x0`, `x1`, … and the output `y`.
 """
 
@@ -177,6 +178,151 @@ def ties_in_a_layer():
     return trained_at_ties(keras.Model(x, y))
 
 
+# Batch normalization inside of a layer whose class is missing.
+
+
+class Hub(layers.Layer):
+    """Calls a model that was saved and opened again, as `hub.KerasLayer` does."""
+
+    def __init__(self, folder=None, **options):
+        super().__init__(**options)
+        self.opened = tf.saved_model.load(folder)
+        trained = {id(weight) for weight in self.opened.trainable_variables}
+        for weight in self.opened.variables:
+            self.add_weight(
+                weight.name,
+                weight.shape,
+                trainable=id(weight) in trained,
+                getter=lambda *_, own=weight, **__: own,
+            )
+
+    def call(self, x, training=None):
+        return self.opened(x, bool(training), None)
+
+
+class FoldedDense(layers.Layer):
+    """A quantized kernel, and batch normalization by the functions of `tf.nn`."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight("kernel", (shape[-1], 3))
+        self.beta = self.add_weight("beta", (3,))
+        for name in ("moving_mean", "moving_variance"):
+            options = {"initializer": "ones", "trainable": False}
+            setattr(self, name, self.add_weight(name, (3,), **options))
+
+    def call(self, x, training=None):
+        kernel = tf.round(self.kernel * 4) / 4
+        kernel = self.kernel + tf.stop_gradient(kernel - self.kernel)
+        y = tf.matmul(x, kernel)
+        mean, variance = self.moving_mean, self.moving_variance
+        if training:
+            mean, variance = tf.nn.moments(y, [0])
+            self.moving_mean.assign_sub((self.moving_mean - mean) * 0.1)
+            change = (self.moving_variance - variance) * 0.1
+            self.moving_variance.assign_sub(change)
+        y = tf.nn.batch_normalization(y, mean, variance, self.beta, None, 0.01)
+        return tf.nn.relu(y)
+
+
+def hub_model():
+    x = keras.Input((4, 4, 1))
+    y = layers.BatchNormalization(scale=False)(layers.Conv2D(3, 2)(x))
+    y = layers.Flatten()(layers.Activation("relu")(y))
+    y = layers.BatchNormalization(momentum=0.9, epsilon=0.01)(layers.Dense(3)(y))
+    return keras.Model(x, layers.Dropout(1e-6)(y))  # which drops nothing here
+
+
+def trained_once(model):
+    """Return a model, inputs, and its weights after a step."""
+    x = np.random.RandomState(1).rand(8, 4, 4, 1).astype("float32")
+    before = [w + 0.1 * np.arange(w.size).reshape(w.shape) for w in model.get_weights()]
+    model.set_weights(before)
+    model.compile(keras.optimizers.SGD(0.25), "mse")
+    model.train_on_batch(x, np.ones((8, 1)))
+    after = np.sort(np.concatenate([w.ravel() for w in model.get_weights()]))
+    model.set_weights(before)
+    return model, [x], after
+
+
+@case("saved_model")
+def hub():
+    hub_model().save("opened")
+    x = keras.Input((4, 4, 1))
+    return trained_once(keras.Model(x, layers.Dense(1)(Hub("opened")(x))))
+
+
+@case("saved_model")
+def folded():
+    x = keras.Input((4, 4, 1))
+    y = layers.Dense(1)(FoldedDense()(layers.Flatten()(x)))
+    return trained_once(keras.Model(x, y))
+
+
+# What stays refused, each with its reason; of the agent, a signature opens.
+
+
+class Agent(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.value = layers.Dense(3, name="value")
+
+    def call(self, x):
+        value = self.value(x)
+        return value, tf.random.categorical(value, 1)
+
+
+@case("saved_model")
+def sparse_input():
+    x = keras.Input((4,), sparse=True)
+    model = keras.Model(x, layers.Dense(2)(x))
+    return model, [tf.sparse.from_dense(X)]
+
+
+class Written(layers.Layer):
+    def __init__(self, **options):
+        super().__init__(**options)
+        keys, values = tf.constant(["0.5", "1.5"]), tf.constant([1.0, 2.0])
+        initializer = tf.lookup.KeyValueTensorInitializer(keys, values)
+        self.table = tf.lookup.StaticHashTable(initializer, 0.0)
+
+    def call(self, x):
+        return self.table.lookup(tf.strings.as_string(x, precision=1))
+
+
+@case("saved_model")
+def number_to_text():
+    x = keras.Input((4,))
+    return keras.Model(x, layers.Dense(2)(Written()(x))), [X]
+
+
+def agent():
+    """Its signature returns what needs no random choice."""
+    tf.config.run_functions_eagerly(False)  # noqa: FBT003
+    model = Agent()
+    y, _ = model(X)
+    signature = [tf.TensorSpec([None, 4], tf.float32, "x")]
+    served = tf.function(lambda x: {"y": model(x)[0]}, input_signature=signature)
+    model.save("saved_model", signatures=served)
+    np.savez("data.npz", x0=X, y=y)
+
+
+@case("model.h5", "model.keras")
+def addons():
+    """Under TensorFlow 2.12.1 with tensorflow-addons 0.20."""
+    import tensorflow_addons as tfa
+
+    norms = tfa.layers
+    x = keras.Input((3, 4, 6))
+    y = norms.GroupNormalization(groups=3, epsilon=0.1)(x)
+    y = norms.GroupNormalization(groups=1, axis=2, center=False)(y)
+    y = norms.InstanceNormalization(epsilon=0.05)(y)
+    y = norms.InstanceNormalization(axis=1, scale=False)(y)
+    model = keras.Model(x, y)
+    draw = np.random.RandomState(1)
+    model.set_weights([draw.rand(*w.shape) for w in model.weights])
+    return model, [draw.rand(2, 3, 4, 6).astype("float32")]
+
+
 class MultiHeadAttention(layers.Layer):
     def __init__(self, head_num=2, **options):
         super().__init__(**options)
@@ -316,12 +462,13 @@ def main(folder, *names):
         flat = tf.nest.flatten(data)
         x = data if isinstance(data, dict) else data if len(data) > 1 else data[0]
         y = model(x)
+        flat = [getattr(value, "values", value) for value in flat]
         stored = {f"x{number}": value for number, value in enumerate(flat)}
         y = {"y": y[0] if isinstance(y, list) else y}
         np.savez(place / "data.npz", **stored, **y, losses=np.ravel(losses))
         for form in forms:
             model.save(str(place / form))
-    for function in (late, rerun, iterations, any_rank):
+    for function in (late, rerun, iterations, any_rank, agent):
         if function.__name__ not in (names or function.__name__):
             continue
         place = root / function.__name__
