@@ -78,12 +78,18 @@ def fill(file: IO[bytes], chunks: Iterable[bytes]) -> int:
     Errors of the chunks, which come from another file, are passed on.
     """
     size = 0
-    for chunk in chunks:
+    try:
+        for chunk in chunks:
+            with in_temporary_folder():
+                file.write(chunk)
+            size += len(chunk)
         with in_temporary_folder():
-            file.write(chunk)
-        size += len(chunk)
-    with in_temporary_folder():
-        file.flush()
+            file.flush()
+    except TemporaryFolderError:
+        # Or it would be written again when it is closed, and raise another error.
+        with contextlib.suppress(OSError):
+            file.close()
+        raise
     return size
 
 

@@ -268,6 +268,24 @@ def test_a_full_temporary_folder_is_not_the_fault_of_a_model(tmp_path):
         load_model(content)
 
 
+class Full(io.BytesIO):
+    """A file on a full disk; its buffer is written again when it is closed."""
+
+    def write(self, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self):
+        if not self.closed:
+            super().close()
+            self.write(b"")
+
+
+def test_a_full_temporary_folder_is_named_although_closing_fails_too():
+    problem = "the temporary folder '.*' cannot be written: .*No space left"
+    with pytest.raises(files.TemporaryFolderError, match=problem), Full() as file:
+        files.fill(file, [b"x"])
+
+
 @pytest.mark.posix("Windows has no limit for the sizes of files")
 def test_a_full_temporary_folder_stops_a_download(tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")

@@ -38,7 +38,7 @@ from keras_policies import (
     load_weights,
 )
 from keras_policies.cli.main import main
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards import limits, packed
 from keras_policies.legacy.readers import downloads
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
@@ -274,7 +274,7 @@ HOSTILE = {
     "tar-header": (
         tar_with,
         {"name": "a.h5", "kind": tarfile.XHDTYPE, "content": os.urandom(9_000_000)},
-        "a header of the archive has 90",
+        r"a header of the archive has \d+ bytes or more, expected at most 8388608",
     ),
 }
 
@@ -294,6 +294,17 @@ def test_a_hostile_archive_is_refused(tmp_path, monkeypatch, case):
     assert sorted(os.listdir(tmp_path)) == ["evil.zip", "temporary"]
     assert list(folder.iterdir()) == []
     assert not os.path.exists("/tmp/evil.h5")
+
+
+def test_a_header_that_is_read_in_pieces_has_the_same_limit(tmp_path):
+    path = tmp_path / "model.tar"
+    path.write_bytes(bytes(9_000_000))
+    with packed.SmallReads(path) as file:
+        read = functools.partial(file.read, 1_000_000)
+        assert len([*iter(read, b"")]) == 9
+        file.header = file.seek(500_000)
+        with pytest.raises(LegacyModelError, match="has 8500000 bytes or more"):
+            list(iter(read, b""))
 
 
 def test_a_central_directory_that_would_fill_memory_is_refused(tmp_path):

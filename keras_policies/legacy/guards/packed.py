@@ -18,14 +18,18 @@ OUTSIDE = "its path leads out of the folder to unpack to, or is a Windows path"
 class SmallReads(io.FileIO):
     """A file that refuses reads of more than `limits.ARCHIVE_READ_BYTES`."""
 
+    # Where the header of a .tar file begins, which newer Pythons read in pieces.
+    header: int | None = None
+
     def read(self, size: int | None = -1) -> bytes:
         """Return at most `size` bytes, or the rest."""
         wanted = sys.maxsize if size is None or size < 0 else size
-        rest = os.fstat(self.fileno()).st_size - self.tell()
-        if min(wanted, rest) > limits.ARCHIVE_READ_BYTES:
+        end = min(self.tell() + wanted, os.fstat(self.fileno()).st_size)
+        length = end - (self.tell() if self.header is None else self.header)
+        if length > limits.ARCHIVE_READ_BYTES:
             raise LegacyModelError(
-                f"a header of the archive has {min(wanted, rest)} bytes, expected at "
-                f"most {limits.ARCHIVE_READ_BYTES}.",
+                f"a header of the archive has {length} bytes or more, expected at most "
+                f"{limits.ARCHIVE_READ_BYTES}.",
                 code="KP201",
             )
         return (

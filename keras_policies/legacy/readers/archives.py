@@ -117,15 +117,17 @@ def _in_tar(descriptor: int) -> Iterator[Entry]:
     # By its descriptor, since Windows opens a temporary file only once by its name.
     with packed.SmallReads(descriptor, closefd=False) as file, _open_tar(file) as tar:
         for member in tar:
+            file.header = None
             is_plain = member.isreg() and not member.issparse()
             kind = stat.S_IFREG if is_plain else stat.S_IFLNK
             content = tar.extractfile(member) if is_plain else None
             mode = stat.S_IFDIR if member.isdir() else kind
             yield Entry(member.name, mode, member.size, content)
+            file.header = tar.offset
 
 
-def _open_tar(file: IO[bytes]) -> tarfile.TarFile:
-    file.seek(0)
+def _open_tar(file: packed.SmallReads) -> tarfile.TarFile:
+    file.header = file.seek(0)
     try:
         return tarfile.open(fileobj=file, mode="r:")
     except tarfile.ReadError as error:
