@@ -60,7 +60,8 @@ def zoo(tmp_path, monkeypatch):
     ],
 )
 def test_paths_folders_and_globs_mean_models(zoo, paths, recursive, expected):
-    assert folders.models(paths, recursive) == expected
+    found = folders.models(paths, recursive)
+    assert [path.replace(os.sep, "/") for path in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,8 @@ def test_two_links_to_one_file_are_two_models(zoo):
 def test_endings_are_found_in_capitals(zoo):
     pathlib.Path("zoo/deep/OLD.H5").touch()
     found = folders.models(["zoo/deep"], False)
-    assert found == [f"zoo{os.sep}deep{os.sep}{name}" for name in ("OLD.H5", "c.hdf5")]
+    names = {f"zoo{os.sep}deep{os.sep}{name}" for name in ("OLD.H5", "c.hdf5")}
+    assert {*found} == names  # Windows sorts without case
     (new,) = folders.destinations("zoo", ["zoo/deep/OLD.H5"], pathlib.Path("new"))
     assert new.as_posix() == "new/deep/OLD.keras"
 
