@@ -369,6 +369,14 @@ def test_a_promise_without_a_test_is_noticed():
     assert found == ["It never\nfails.", "- All of it"]
 
 
+@pytest.mark.parametrize(
+    "text", TEXTS, ids=lambda text: f"{text.parent.name}-{text.name}"
+)
+def test_a_comment_does_not_end_its_paragraph(text):
+    """As Markdown has it: a comment at the start of a line is a block of its own."""
+    assert re.findall(r"^ *<!-- tests/.*", text.read_text("utf8"), re.MULTILINE) == []
+
+
 def test_the_tests_that_pages_name_are_there():
     named = {
         pair
