@@ -119,8 +119,14 @@ class Comparison:
     def _weights(self) -> str:
         """The file with the weights of the model."""
         file = self._folder / "model.weights.h5"
-        with files.in_temporary_folder():
-            save_weights(self._model, file)
+        try:
+            with files.in_temporary_folder():
+                save_weights(self._model, file)
+        except ValueError as error:  # a name that HDF5 cannot hold
+            raise SourceError(
+                f"The weights of {self._model.name!r} cannot be saved, to compare "
+                f"them: {error}."
+            ) from error
         return str(file)
 
     @functools.cached_property

@@ -47,6 +47,14 @@ def test_a_large_constant_may_belong_to_a_layer_called_file(tmp_path):
     assert 'CONSTANTS["file_2"].tolist()' in text
 
 
+def test_a_name_that_no_file_of_weights_can_hold_is_refused_with_a_code():
+    layer = keras.layers.Dense(2, name="a\0b")
+    model = keras.Sequential([keras.Input((3,)), layer], name="net")
+    with pytest.raises(SourceError, match="The weights of 'net' cannot be") as raised:
+        keras_policies.to_source(model)
+    assert raised.value.code == "KP405"
+
+
 class Drawn:
     """Draws words with hypothesis."""
 
