@@ -254,6 +254,23 @@ def test_a_step_at_ties_is_that_of_tensorflow(folder, name):
 
 
 @once
+@pytest.mark.parametrize("name", ["hub", "folded", "2.4.4/hub", "2.4.4/folded"])
+def test_batch_normalization_in_a_missing_class_trains(folder, name):
+    case = folder / name
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = keras_policies.load_model(case / "saved_model")
+    assert "did more in training" not in " ".join(str(each.message) for each in told)
+    assert_predicts(model, case)
+    (x,), _ = data(case)
+    model.train_on_batch(x, np.ones((8, 1)))
+    found = np.sort(np.concatenate([*map(np.ravel, model.get_weights())]))
+    # FusedBatchNorm moves its variance to that of 72 numbers, divided by 71.
+    expected = np.load(case / "data.npz")["losses"]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+@once
 def test_an_error_offers_the_signature_that_opens(folder):
     case = folder / "agent"
     told = (

@@ -2,7 +2,8 @@
 
 Beside the function for inference, the file has the same for training. Where the two
 differ by dropout, noise, random changes of images and added losses alone, the layer is
-made of the one for training: stock layers do none of that in inference.
+made of the one for training: stock layers do none of that in inference. Batch
+normalization in both becomes the layer.
 
     inference            x + dense(x)
     training             x + _Dropout(dense(x))      the same, and dropout
@@ -27,7 +28,17 @@ from keras_policies.legacy.base.traced_functions import (
     branches,
 )
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.plan.reconstruction import concrete_functions, idioms, ir
+from keras_policies.legacy.plan.reconstruction import (
+    batch_statistics,
+    concrete_functions,
+    idioms,
+    ir,
+)
+from keras_policies.legacy.plan.reconstruction.batch_statistics import (
+    Normalizations,
+    Update,
+)
+from keras_policies.legacy.plan.reconstruction.def_use import Owner
 from keras_policies.legacy.plan.reconstruction.idioms import DRAWS, DROPOUT
 
 # Layers that do nothing in inference, as in tf.keras.
@@ -40,6 +51,7 @@ ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
 
 
 def trained(
+    owner: Owner,
     traced: TracedFunctions,
     layer: TracedLayer,
     trace: ConcreteFunction,
@@ -53,28 +65,38 @@ def trained(
     other_trace = twin(layer, trace)
     if other_trace is None:
         return trace, first, False, frozenset()
-    called = bodies(traced, other_trace.function)
-    ops = {node.op for body in called for node in body.values()}
-    moved = frozenset[int]()
+    inner = bodies(traced, other_trace.function)
+    ops = {node.op for body in inner for node in body.values()}
+    updates = dict[int, Update | None]()
     if ops & ASSIGNMENTS:  # those of inference, too, are steps
-        in_inference = _assigned(traced, trace)
-        moved = frozenset(_assigned(traced, other_trace) - in_inference)
-        moved &= {*ir.variables_in(first[0])}
+        updates = _assigned(traced, other_trace)
+        for number in _assigned(traced, trace):
+            updates.pop(number, None)
+    moved = frozenset(updates.keys() & {*ir.variables_in(first[0])})
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
-    if not (draws or len(other_trace.losses) > len(trace.losses)):
+    adds = draws or len(other_trace.losses) > len(trace.losses)
+    if not (adds or any(updates.values())):
         return trace, first, bool(moved), moved
     if len(trees.leaves(trace.outputs)) != len(trees.leaves(other_trace.outputs)):
         return trace, first, True, moved
     with attempt(LegacyModelError):
         other = follow(other_trace)
-        if _alike(first, other):
-            return other_trace, other, bool(moved), moved
+        normalizations = Normalizations(owner, updates)
+        if _alike(first, other, normalizations):
+            both = (trace, first), (other_trace, other)
+            trace_of, followed = both[adds]
+            called = normalizations.called(followed, position=int(adds))
+            rest = moved - normalizations.variables
+            if called is not None:
+                return trace_of, called, bool(rest), rest
     return trace, first, True, moved
 
 
-def _assigned(traced: TracedFunctions, trace: ConcreteFunction) -> set[int]:
+def _assigned(
+    traced: TracedFunctions, trace: ConcreteFunction
+) -> dict[int, Update | None]:
     """Return the variables that a function assigns, in functions that it calls, too."""
-    found: set[int] = set()
+    found: dict[int, Update | None] = {}
     names = traced.functions[trace.function].arguments[-len(trace.captures) :]
     start = trace.function, tuple(zip(names, trace.captures, strict=False))
 
@@ -83,10 +105,13 @@ def _assigned(traced: TracedFunctions, trace: ConcreteFunction) -> set[int]:
     ) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
         name, pairs = call
         captured, calls = dict(pairs), []
-        for node in traced.functions[name].nodes.values():
+        nodes = traced.functions[name].nodes
+        for node in nodes.values():
             inputs = [captured.get(x.node) for x in node.inputs]
             if node.op in ASSIGNMENTS and inputs[0] is not None:
-                found.add(inputs[0])
+                update = batch_statistics.update(node, nodes, captured)
+                is_other = found.get(inputs[0], update) != update
+                found[inputs[0]] = None if is_other else update
             for other in _functions(node):
                 every = inputs[1:] if node.op in CONDITIONS + CASES else inputs
                 function = traced.functions.get(other)
@@ -129,14 +154,21 @@ def _functions(node: Node) -> Sequence[str]:
     return branches(node) if node.op in CONDITIONS + CASES else ()
 
 
-def _alike(first: ir.Followed, other: ir.Followed) -> bool:
-    """Return whether two functions have the same outputs but for dropout and noise."""
+def _alike(
+    first: ir.Followed, other: ir.Followed, normalizations: Normalizations
+) -> bool:
+    """Return whether two functions have the same outputs but for what training adds."""
     (steps, outputs), (others, other_outputs) = first, other
     pairs = zip(outputs, other_outputs, strict=False)
     before: dict[tuple[ir.Value, ir.Value], Iterable[tuple[ir.Value, ir.Value]]] = {}
     for pair in walks.reachable(pairs, before.__getitem__):
-        what, taken = _made_by(pair[0], steps)
-        other_what, other_taken = _made_by(_undisturbed(pair[1], others), others)
+        both = pair[0], _undisturbed(pair[1], others)
+        inputs = normalizations.inputs(both, (steps, others))
+        if inputs is not None:
+            before[pair] = [inputs]
+            continue
+        what, taken = _made_by(both[0], steps)
+        other_what, other_taken = _made_by(both[1], others)
         if len(taken) != len(other_taken) or not ir.same(what, other_what):
             return False
         before[pair] = zip(taken, other_taken, strict=True)

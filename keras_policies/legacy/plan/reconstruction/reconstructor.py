@@ -148,13 +148,6 @@ class Reconstructor(Rebuilder):
         others = (self._follow(other) for other in traces[1:])
         if general != specs and all(ir.same(first, other) for other in others):
             specs = general
-        trace, (steps, outputs), is_less, moved = in_training.trained(
-            self.traced, layer, trace, first, self._follow
-        )
-        specs = recurrent_calls.with_sizes(specs, steps, self.traced.variables)
-        count = len(concrete_functions.specs(trace.outputs))
-        usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
-        added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
         variables = self.traced.variables
         owner = Owner(
             dtype=layer.config.get("dtype"),
@@ -163,6 +156,13 @@ class Reconstructor(Rebuilder):
             variables=variables,
             regularizers=self._regularizers,
         )
+        trace, (steps, outputs), is_less, moved = in_training.trained(
+            owner, self.traced, layer, trace, first, self._follow
+        )
+        specs = recurrent_calls.with_sizes(specs, steps, variables)
+        count = len(concrete_functions.specs(trace.outputs))
+        usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
+        added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
         starts, ends = program.nests(trace, outputs[:count], is_model=not self._path)
         dtypes = [spec.dtype for spec in specs]
         new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
