@@ -27,7 +27,7 @@ def notices(built: Built, file: str) -> Iterator[KerasPoliciesWarning]:
     told = tuple(filter(_is_told, built.parts))
     if told:
         text = "; ".join(_groups(told, built.model.compiled))
-        message = f"{file}: the model was opened; {text}"
+        message = f"{file}: the model was opened; {text}."
         yield OutcomeWarning(printable(message), file, told)
     for text in _others(built):
         yield KerasPoliciesWarning(printable(f"{file}: {text}"))
