@@ -192,7 +192,8 @@ def diff(arguments: argparse.Namespace) -> int:
     _prepare(arguments, 1)
     models = [_loaded(arguments, path, compile=False) for path in paths]
     comparing = importlib.import_module("keras_policies.cli.diff")
-    found = comparing.compare(*models, arguments.old)
+    with only_results():
+        found = comparing.compare(*models, arguments.old)
     if arguments.json:
         named = {"old": arguments.old, "new": arguments.new}
         print(json.dumps(named | found.as_dict()))
@@ -283,6 +284,8 @@ def _check_report(path: str | None) -> None:
     if not path.endswith((".json", ".md")):
         reason = "expected a name that ends in '.json' or '.md'."
         raise CommandLineError(f"--report {path!r}: {reason}")
+    if os.path.isdir(path):
+        raise CommandLineError(f"--report {path!r}: it is a folder.")
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise CommandLineError(f"--report {path!r}: there is no such folder.")
 
@@ -338,11 +341,12 @@ def _run(
     if arguments.quiet:
         progress.show_none()
     show = outcomes.shown(arguments, todo, columns)
-    known: dict[str, Result] = {}
+    known: list[Result] = []
+    remaining: list[Task] = []
     others = passed_over.results(arguments.paths, arguments.recursive, todo)
 
     def ready(outcome: "Result") -> None:
-        known[outcome.path] = outcome
+        known.append(outcome)
         show(outcome)
 
     try:
@@ -351,16 +355,17 @@ def _run(
         for task in todo:
             if outcome := task.check():
                 ready(outcome)
-        remaining = [task for task in todo if task.path not in known]
+            else:
+                remaining.append(task)
         processes = 1
         if remaining and remaining[0].builds:
             processes = min(arguments.jobs, len(remaining))
             _prepare(arguments, processes)
         many.run(remaining, processes, doing, ready)
     except KeyboardInterrupt:
-        outcomes.ended(arguments, [*known.values()], len(todo) + len(others), is_one)
+        outcomes.ended(arguments, known, len(todo) + len(others), is_one)
         raise
-    return outcomes.ended(arguments, [*known.values()], len(todo) + len(others), is_one)
+    return outcomes.ended(arguments, known, len(todo) + len(others), is_one)
 
 
 def _prepare(arguments: argparse.Namespace, processes: int) -> None:

@@ -53,10 +53,15 @@ class Diff:
         return not self.layers and (self.outputs or 0.0) <= self.allowed
 
     def as_dict(self) -> Config:
-        """Return plain values for JSON; an infinite difference becomes a text."""
+        """Return plain values for JSON; NaN and an infinite difference become texts."""
         values = {**dataclasses.asdict(self), "equal": self.is_empty}
-        is_finite = self.outputs is None or np.isfinite(self.outputs)
-        return values if is_finite else values | {"outputs": str(self.outputs)}
+        for holder, key in (
+            (values, "outputs"),
+            *((x, "weights") for x in values["layers"]),
+        ):
+            if holder[key] is not None and not np.isfinite(holder[key]):
+                holder[key] = str(holder[key])
+        return values
 
 
 def compare(old: keras.Model, new: keras.Model, path: str) -> Diff:
@@ -180,7 +185,8 @@ def _difference(old: list[Any], new: list[Any]) -> float | None:
     if [each.shape for each in old] != [each.shape for each in new]:
         return None
     pairs = zip(old, new, strict=True)
-    return max((_largest(a, b) for a, b in pairs if a.size), default=0.0)
+    found = [_largest(a, b) for a, b in pairs if a.size]
+    return float(np.max(found, initial=0.0))  # NaN, where one is among them
 
 
 def _largest(a: Any, b: Any) -> float:

@@ -77,7 +77,7 @@ def _in_folder(folder: str, search: Search) -> Iterator[tuple[str, Kind]]:
     for entry in entries:
         if os.path.abspath(entry.path) in search.models or entry.name.startswith("."):
             continue
-        if entry.is_file():
+        if os.path.isfile(entry.path):  # the entry itself raises for a link to itself
             if kind := _kind(pathlib.Path(entry.path)):
                 yield entry.path, kind
         elif entry.is_dir(follow_symlinks=False) and entry.name != sources.BESIDE:

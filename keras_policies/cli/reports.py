@@ -130,9 +130,8 @@ class Table:
 
     def add(self, outcome: tasks.Result) -> None:
         """Print the line of a result; a single file that failed has none."""
-        if outcome.path not in self._names or (
-            len(self._names) == 1 and outcome.problem
-        ):
+        is_model = outcome.status != tasks.PASSED_OVER
+        if not is_model or (len(self._names) == 1 and outcome.problem):
             return
         if not self._is_begun:
             self._print(self._headings, "bold", "bold")

@@ -191,7 +191,8 @@ class Conversion(Task):
     )
 
     def check(self) -> Result | None:
-        if self.skips_existing and not self.other and self.destination.exists():
+        is_there = os.path.exists(self.destination)  # false for a name that is too long
+        if self.skips_existing and not self.other and is_there:
             return Result(self.path, SKIPPED, self._empty())
         outcome = self._outcome(self._check)
         return None if outcome.status == PLANNED else outcome

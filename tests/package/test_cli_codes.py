@@ -293,6 +293,32 @@ def test_diff_finds_what_differs(models, capsys):
     assert "only in NEW: r\n" in printed
 
 
+def test_diff_finds_a_nan_and_prints_json_of_results_alone(
+    tmp_path, monkeypatch, capsys
+):
+    class Talking(keras.layers.Dense):
+        def call(self, x):
+            print("hello")
+            return super().call(x)
+
+    model = keras.Sequential([keras.Input((4,)), Talking(3, name="d")])
+    for name, bias in ("old", 0.0), ("nan", float("nan")), ("inf", float("inf")):
+        model.layers[0].bias.assign([0.0, bias, 0.0])
+        model.save(tmp_path / f"{name}.keras")
+    talking = types.SimpleNamespace(Talking=Talking)
+    monkeypatch.setitem(sys.modules, "talking", talking)
+    given = ["--custom-objects", "talking:Talking"]
+    for name in "nan", "inf":
+        new = str(tmp_path / f"{name}.keras")
+        command = ["diff", str(tmp_path / "old.keras"), new, "--json", *given]
+        assert main(command) == 1
+        printed = capsys.readouterr()
+        found = json.loads(printed.out, parse_constant=pytest.fail)
+        (row,) = found["layers"]
+        assert (row["layer"], row["weights"]) == ("d", name)
+        assert "hello" in printed.err
+
+
 def test_diff_of_unrelated_models_is_short(models, tmp_path, capsys):
     other, many = str(tmp_path / "other.keras"), str(tmp_path / "many.keras")
     layers = [keras.layers.Dense(1, name=f"n{index}") for index in range(8)]

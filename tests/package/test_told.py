@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import shutil
+import sys
 import warnings
 
 import h5py
@@ -13,6 +14,7 @@ import pytest
 
 import keras_policies
 from keras_policies.cli.main import main
+from keras_policies.legacy.plan import fixed_training as plan_of_training
 
 CORPUS, MORE = legacy_files.CORPUS / "2.4.4", legacy_files.MORE / "2.4.4"
 CONV, AMSGRAD = CORPUS / "func_conv_fixed/model.h5", MORE / "amsgrad/model.h5"
@@ -173,6 +175,61 @@ def test_a_report_has_the_counts_and_what_was_passed_over(zoo, tmp_path, capsys)
     assert "a Git LFS pointer. Run git lfs pull in the clone." in text
     assert main(["inspect", str(zoo), "--report", "report.txt"]) == 2
     assert "expected a name that ends in '.json' or '.md'" in capsys.readouterr().err
+    (tmp_path / "folder.md").mkdir()
+    folder = str(tmp_path / "folder.md")
+    assert main(["inspect", str(zoo), "--report", folder]) == 2
+    assert "it is a folder" in capsys.readouterr().err
+
+
+def test_a_model_with_the_name_of_a_checkpoint_beside_it_is_told(tmp_path, capsys):
+    zoo = tmp_path / "zoo"
+    shutil.copytree(CORPUS / "func_conv_fixed/saved_model", zoo / "model")
+    shutil.copy(CONV, zoo / "other.h5")
+    for ending in ".index", ".data-00000-of-00001":
+        (zoo / f"model{ending}").touch()
+    assert main(["inspect", str(zoo), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {(pathlib.Path(row["path"]).name, row["status"]) for row in rows}
+    models = {("model", "opens"), ("other.h5", "opens")}
+    assert found == {("model", "passed_over"), *models}
+    assert main(["inspect", str(zoo)]) == 0
+    assert "2  complete     KP620" in capsys.readouterr().out
+
+
+def test_links_to_themselves_and_names_that_are_too_long_end_no_command(
+    tmp_path, capsys
+):
+    if sys.platform == "win32":
+        pytest.skip("Windows allows no such names")
+    zoo, long = tmp_path / "zoo", "n" * 252
+    (zoo / long).mkdir(parents=True)
+    (zoo / long / "saved_model.pb").touch()
+    (zoo / "loop.json").symlink_to("loop.json")
+    shutil.copy(CONV, zoo / "other.h5")
+    (tmp_path / "new").mkdir()
+    new = "--output-dir", str(tmp_path / "new"), "--skip-existing", "--dry-run"
+    assert main(["convert", str(zoo), *new, "--json"]) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {pathlib.Path(row["path"]).name: row["status"] for row in rows}
+    assert found == {long: "failed", "other.h5": "planned"}
+
+
+@pytest.mark.parametrize("frozen", ["a", "b"])
+def test_layers_of_one_name_in_two_models_are_both_asked(frozen, monkeypatch):
+    def layer(class_name, name, inputs=(), **config):
+        node = {"class_name": class_name, "name": name, "inbound_nodes": [*inputs]}
+        return {**node, "config": {"name": name, **config}}
+
+    def inner(name):
+        call = [["i", 0, 0, {"training": False}]]
+        normalization = "BatchNormalization", "bn", [call]
+        bn = layer(*normalization, trainable=name != frozen)
+        return layer("Functional", name, layers=[bn])
+
+    monkeypatch.setattr(plan_of_training, "KEEPS", (99, 0))
+    model = layer("Functional", "m", layers=[inner("a"), inner("b")])
+    (part,) = plan_of_training.parts(model)
+    assert part.outcome is keras_policies.Outcome.TRAINS_DIFFERENTLY
 
 
 def test_only_the_results_are_on_stdout(zoo, tmp_path, monkeypatch, capsys):

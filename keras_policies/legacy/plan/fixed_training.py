@@ -28,8 +28,9 @@ def parts(config: Config) -> Iterator[LeftOut]:
     if keras_names.version() >= KEEPS:
         return
     for training in False, True:
-        calls = {configs.name_of(layer): layer for layer in _called(config, training)}
-        found = {name: {*_changing(layer)} for name, layer in calls.items()}
+        found: dict[str, set[str]] = {}
+        for layer in _called(config, training):  # models may have layers of one name
+            found.setdefault(configs.name_of(layer), set()).update(_changing(layer))
         start = f"training={training} in the calls of "
         ends = f", which Keras up to 3.15 overrides when it {_WHEN[training]}"
         if changing := [name for name in found if {*found[name]} - {FROZEN}]:

@@ -173,7 +173,9 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
             hint = f"Pass the folder {str(path.parent)!r}."
             reason = "a part of a SavedModel."
             raise LegacyModelError(reason, hint, path=path, code="KP102")
-        prefixes = [path] if is_prefix(path) else _prefixes(path)
+        is_model = is_saved_model(path) and not weights  # may have a prefix's name
+        is_one = is_prefix(path) and not is_model
+        prefixes = [path] if is_one else _prefixes(path)
         latest = latest_checkpoint(path.parent if path.is_file() else path)
         if path.name == LIST or path.is_dir():
             prefixes = [latest] if latest else prefixes
