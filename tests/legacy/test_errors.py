@@ -512,8 +512,11 @@ def test_a_part_of_a_model_names_the_path_that_was_meant(tmp_path, path, meant):
     text = (
         f"did you mean {str(meant)!r}" if meant != DECAY else f"folder {str(DECAY)!r}"
     )
-    with pytest.raises(LegacyModelError, match=re.escape(text)):
+    if path.name == "checkpoint":  # a folder, and the list in it: the latest is meant
         load_weights(small(), path)
+    else:
+        with pytest.raises(LegacyModelError, match=re.escape(text)):
+            load_weights(small(), path)
     text = text.replace("did you mean ", "load_weights(model, ")
     for call in load_model, inspect_model:
         with pytest.raises(LegacyModelError, match=re.escape(text)):

@@ -17,7 +17,7 @@ TOLD = {
     "2.4.4/rows": "that SGD moved only those rows of 'table' that are in the batch",
     "2.4.4/ftrl": "the slots 'linear' of Ftrl: TensorFlow 2.4 multiplied them",
     "2.4.4/nadam": "the slow schedule of Nadam's momentum",
-    "2.15.1/adafactor/model.keras": "the optimizer's state: the file holds none",
+    "2.15.1/adafactor/model.keras": "nothing tells its variables in the file apart",
     "activity_attention": "the activity regularizer of 'multi_head_attention'",
     "activity_simple_rnn": "the activity regularizer of 'bidirectional/simple_rnn'",
 }

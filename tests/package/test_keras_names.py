@@ -105,6 +105,6 @@ def test_nothing_is_registered_with_a_keras_that_is_not_imported(monkeypatch):
 
 
 def test_without_the_files_of_keras_it_is_asked_itself(monkeypatch, not_imported):
-    monkeypatch.setattr(keras_names, "_folder", lambda: None)
+    monkeypatch.setattr(keras_names, "folder", lambda: None)
     assert keras_names.kind("keras.layers", "Dense") == "class"
     assert training.is_known("losses", "mse")

@@ -33,6 +33,7 @@ class LegacyOptimizerState:
     momenta: float | None = None  # the product of Nadam's momenta so far
     loss_scale: float | None = None  # the current one
     good_steps: int | None = None  # finite steps since the loss scale last changed
+    is_unread: bool = False  # the file holds variables that nothing tells apart
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from keras_policies.legacy.plan.training import CROSSENTROPIES, Training
 
 ARCHIVE = "Keras 2 .keras"  # a format
 NO_STATE = "the file holds none, as before the first step, so it starts anew"
+UNREAD = "nothing tells its variables in the file apart, so it starts anew"
 NOT_WRITTEN = "tf.keras wrote none of optimizers.legacy to .keras files: it starts anew"
 
 
@@ -55,16 +56,19 @@ def in_training(plan: Plan) -> Iterator[LeftOut]:
 
 
 def without_state(plan: Plan) -> Iterator[LeftOut]:
-    """Yield the part for the state of an optimizer that the file does not hold.
+    """Yield the part for the state of an optimizer that cannot be had from the file.
 
     Configs of `optimizers.legacy` have a `decay`.
     """
-    if plan.training is None or plan.legacy.optimizer.iterations is not None:
+    state = plan.legacy.optimizer
+    if plan.training is None or state.iterations is not None:
         return
     written = (plan.legacy.training_config or {}).get("optimizer_config")
     config = written.get("config") if isinstance(written, dict) else None
     is_legacy = isinstance(config, dict) and "decay" in config
-    if is_legacy and plan.legacy.format == ARCHIVE:
+    if state.is_unread or state.slots:
+        yield of_optimizer(UNREAD)
+    elif is_legacy and plan.legacy.format == ARCHIVE:
         yield of_optimizer(NOT_WRITTEN)
     else:
         yield of_optimizer(LeftOut(NO_STATE, "KP603", Outcome.COMPLETE))

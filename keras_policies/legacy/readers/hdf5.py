@@ -65,7 +65,10 @@ def _optimizer(
             iterations = value.read().item()
         elif leaf in MOMENTA and not value.shape:
             momenta = value.read().item()
-    return LegacyOptimizerState(iterations, tuple(matched), momenta)
+    is_unread = iterations is None and bool(stored)
+    return LegacyOptimizerState(
+        iterations, tuple(matched), momenta, is_unread=is_unread
+    )
 
 
 @contextlib.contextmanager

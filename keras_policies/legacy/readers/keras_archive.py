@@ -364,7 +364,7 @@ def state_of(values: Sequence[LegacyWeight], optimizer: Config) -> LegacyOptimiz
     """Return the state of an optimizer whose config is known."""
     names = _slots(_inner(optimizer) or optimizer, len(values) - 1)
     if not values or values[0].shape or names is None:
-        return LegacyOptimizerState()
+        return LegacyOptimizerState(is_unread=len(values) > 1)
     pairs = zip(names, values[1:], strict=True)
     slots = tuple(LegacySlot(*place, value) for place, value in pairs)
     return LegacyOptimizerState(values[0].read().item(), slots)

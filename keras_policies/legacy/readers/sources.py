@@ -176,8 +176,8 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
         is_model = is_saved_model(path) and not weights  # may have a prefix's name
         is_one = is_prefix(path) and not is_model
         prefixes = [path] if is_one else _prefixes(path)
-        latest = latest_checkpoint(path.parent if path.is_file() else path)
-        if path.name == LIST or path.is_dir():
+        if len(prefixes) > 1:  # of a folder, or of its list
+            latest = latest_checkpoint(path if path.is_dir() else path.parent)
             prefixes = [latest] if latest else prefixes
         if prefixes and not (weights and prefixes == [path]):
             named = " or ".join(repr(str(prefix)) for prefix in prefixes)
@@ -226,16 +226,20 @@ def latest_checkpoint(folder: pathlib.Path) -> pathlib.Path | None:
     The file `checkpoint` names it, `model_checkpoint_path: "ckpt-2"`.
     Source: tf.train.latest_checkpoint.
     """
-    prefixes = checkpoints_beside(folder)
+    prefixes, listed = checkpoints_beside(folder), folder / LIST
+    if len(prefixes) < 2:
+        return prefixes[0] if prefixes else None
+    if listed.is_symlink() or not listed.is_file():  # a pipe would never answer
+        return None
     with contextlib.suppress(OSError, ValueError):
-        with (folder / LIST).open(encoding="utf-8") as file:
+        with listed.open(encoding="utf-8") as file:
             line = file.readline(LIST_CHARACTERS)
         name = json.loads(line.removeprefix(LATEST).strip())
         # A path is that on the machine which wrote it; only its name is of use here.
         named = folder / re.split(r"[/\\]", str(name))[-1]
         if line.startswith(LATEST) and named in prefixes:
             return named
-    return prefixes[0] if len(prefixes) == 1 else None
+    return None
 
 
 def with_latest(path: FilePath) -> FilePath:
@@ -244,7 +248,8 @@ def with_latest(path: FilePath) -> FilePath:
     if fetching.is_local(path):
         place = pathlib.Path(local)
         folder = place.parent if place.name == LIST and place.is_file() else place
-        if folder.is_dir() and not is_saved_model(folder):
+        is_part = folder.name == VARIABLES and is_saved_model(folder.parent)
+        if folder.is_dir() and not (is_part or is_saved_model(folder)):
             models = models_in(str(folder), levels=1)
             return (next(models, None) is None and latest_checkpoint(folder)) or path
     return path
