@@ -26,9 +26,10 @@ SIZE = 8  # bytes of the number before a request: its length
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
 # Signals that a whole group of processes gets. The parent ends this one.
 PASSED_ON = {"SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"}
+# `sys` is built in. Other modules could be files in the current folder until then.
 START = (
-    "import runpy, sys; at = sys.argv.index('--'); sys.path = sys.argv[at + 1 :]; "
-    "del sys.argv[at:]; runpy.run_path(sys.argv[1], run_name='__main__')"
+    "import sys; at = sys.argv.index('--'); sys.path = sys.argv[at + 1 :]; "
+    "del sys.argv[at:]; import runpy; runpy.run_path(sys.argv[1], run_name='__main__')"
 )
 CPU = {
     "CUDA_VISIBLE_DEVICES": "-1",

@@ -5,10 +5,11 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import keras
@@ -23,6 +24,7 @@ from keras_policies.source.objects import Style, automatic
 
 Result = TypeVar("Result")
 SECONDS = 600  # for one answer
+MOST = 1 << 30  # numbers in the inputs and outputs of layers; no larger model is called
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
@@ -133,8 +135,10 @@ class Comparison:
     def _example(self) -> tuple[Sequence[Any], Sequence[Any]] | None:
         """Seeded inputs and their outputs, or None if the model cannot be called."""
         for recipe in comparing.recipes(self._model.inputs):
-            arrays = comparing.draw(self._model.inputs, recipe)
             try:
+                if sum(_sizes(self._model, recipe)) > MOST:
+                    continue
+                arrays = comparing.draw(self._model.inputs, recipe)
                 return arrays, comparison.outputs(self._model, arrays)
             except Exception:  # such as for a text, or an axis that is too short
                 continue
@@ -154,6 +158,20 @@ class Comparison:
         allowed = comparing.tolerance_here(dtypes).share
         pairs = zip(found, expected, strict=True)
         return all(comparing.relative_difference(*pair) <= allowed for pair in pairs)
+
+
+def _sizes(model: keras.Model, recipe: comparing.Recipe) -> Iterator[int]:
+    """Yield how many numbers each layer returns for such inputs, about."""
+    waiting, seen, long = [model], set[int](), max(recipe.lengths)
+    yield from map(math.prod, comparing.shapes(model.inputs, recipe))
+    while waiting:
+        for op in getattr(each := waiting.pop(), "operations", each.layers):
+            for x in keras.tree.flatten(getattr(op, "output", ())):
+                first, *others = x.shape or [1]
+                yield (first or recipe.batch) * math.prod(n or long for n in others)
+            if hasattr(op, "layers") and id(op) not in seen:
+                seen.add(id(op))
+                waiting.append(op)
 
 
 _processes = functools.cache(

@@ -38,7 +38,10 @@ def check(text: str, tree: Collection[ast.stmt], own: Mapping[Any, str]) -> None
     `own` has the classes that it may import besides Keras, `(module, name)`, and their
     names in the module. They are those of live objects.
     """
-    found = ast.parse(text)
+    try:
+        found = ast.parse(text)
+    except (SyntaxError, MemoryError) as error:
+        raise _refused(f"Python cannot read it ({error})") from error
     if shape(found.body) != shape([*tree]):
         raise _refused("its text is another tree than the one it was made of")
     functions = (x.name for x in found.body if isinstance(x, ast.FunctionDef))
@@ -79,7 +82,7 @@ def _is_head(node: ast.stmt) -> bool:
 def _check_function(function: ast.FunctionDef, names: set[str]) -> None:
     arguments = function.args
     plain = ast.arguments([], arguments.args, None, [], [], None, [])
-    has_types = any(each.annotation for each in arguments.args)
+    has_types = any([function.returns, *(each.annotation for each in arguments.args)])
     if shape(arguments) != shape(plain) or has_types or function.decorator_list:
         raise _refused(f"{function.name} has more than names of arguments")
     stored = {each.arg for each in arguments.args}
@@ -112,9 +115,12 @@ def _check_node(node: Node, names: set[str]) -> None:
             ast.Subscript(ast.Name("CONSTANTS"), ast.Constant()), "tolist"
         ):
             pass  # a constant as a list
+        case ast.Subscript(ctx=ast.Store()):
+            raise _refused("it assigns to an item")
         case ast.Attribute():
             name = _dotted(node)
-            if not (name in METHODS or _is_public(name)):
+            is_read = isinstance(node.ctx, ast.Load) and _is_public(name)
+            if not (name in METHODS or is_read):
                 raise _refused(f"it has the attribute {ast.unparse(node)[:80]!r}")
         case ast.keyword(arg=None):
             raise _refused("it has keywords without names")

@@ -6,6 +6,7 @@ exactly this config; a dict without such an object is data.
 """
 
 import functools
+import itertools
 import json
 import sys
 import types
@@ -87,8 +88,9 @@ def config_of(op: Any) -> dict[str, Any]:
     """Return the config of an object, with the vocabulary of a lookup layer."""
     config: dict[str, Any] = _serialized(op)["config"]
     if isinstance(op, keras.Layer) and config.get("vocabulary", 0) is None:
-        words = np.array(op.get_vocabulary(include_special_tokens=False)).tolist()
-        config["vocabulary"] = words or None
+        words = op.get_vocabulary(include_special_tokens=False)
+        plain = [x.item() if isinstance(x, np.generic) else x for x in words]
+        config["vocabulary"] = plain or None
     return config
 
 
@@ -119,7 +121,8 @@ def has_data_like_objects(value: Any) -> bool:
 def _thawed(value: Any, candidates: list[Any], holder: Any) -> Any:
     if is_object(value):
         others = (x for x in _held(vars(holder), 3) if _is_named(x, value))
-        return next((x for x in (*candidates, *others) if _is_of(x, value)), value)
+        known = itertools.chain(candidates, others)  # the others only if needed
+        return next((x for x in known if _is_of(x, value)), value)
     if isinstance(value, dict):
         return {
             key: _thawed(x, [*_items(candidates, key)], holder)

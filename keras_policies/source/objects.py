@@ -8,7 +8,7 @@ import inspect
 import keyword
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -27,6 +27,9 @@ from keras_policies.source.tree import (
 )
 
 INLINE = 64  # numbers of a constant in the code; larger ones are in a file
+# Characters of an array of texts: at most so many, or times those of the texts.
+TEXTS, WASTE = 1 << 24, 10
+NUMBER = int, float, np.number, np.bool_
 # Arguments that Keras saves as one number per axis, and those that `build` sets.
 PER_AXIS = {"kernel_size", "strides", "pool_size", "dilation_rate", "size"}
 FOUND_IN_BUILD = {"attention_axes"}
@@ -76,8 +79,9 @@ class Objects:
                 [*map(self.value, value)], [*map(self.value, value.values())]
             )
         if isinstance(value, list | tuple):
-            if _leaves(value) > INLINE:
-                stored = self._stored(np.array(value))
+            array = _as_array(value)
+            if array is not None:
+                stored = self._stored(array)
                 return call(ast.Attribute(stored, "tolist", ast.Load()))
             return sequence(map(self.value, value), is_tuple=isinstance(value, tuple))
         if isinstance(value, str | int | float | np.generic | None | type(...)):
@@ -281,8 +285,31 @@ def _is_keyword(key: Any) -> bool:
     return isinstance(key, str) and key.isidentifier() and not keyword.iskeyword(key)
 
 
-def _leaves(value: Any) -> int:
-    return sum(map(_leaves, value)) if isinstance(value, list | tuple) else 1
+def _as_array(value: Any) -> Any:
+    """Return many numbers or texts as an array, or None if an array is not the same."""
+    found = [*_leaves(value)]
+    is_text = all(isinstance(x, str) for x in found)
+    is_plain = is_text or all(isinstance(x, NUMBER) for x in found)
+    if len(found) <= INLINE or not is_plain:
+        return None
+    if is_text:  # an array has room for the longest text in each place, without NUL
+        sizes = [*map(len, found)]
+        is_large = len(found) * max(sizes) > max(WASTE * sum(sizes), TEXTS)
+        if is_large or any("\0" in x for x in found):
+            return None
+    try:
+        array = np.array(value)
+    except ValueError:  # lists of several lengths
+        return None
+    return None if array.dtype.kind == "O" else array  # large integers
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _leaves(each)
+    else:
+        yield value
 
 
 def _numbers(array: Any) -> Node:

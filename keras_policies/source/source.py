@@ -17,7 +17,7 @@ from keras_policies._common import files
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
 from keras_policies.source import checking, gate, live
-from keras_policies.source.errors import SourceError
+from keras_policies.source.errors import CannotWriteError, SourceError
 from keras_policies.source.graphs import Module
 from keras_policies.source.layout import lines
 from keras_policies.source.objects import Style
@@ -94,7 +94,14 @@ def to_source(
                             shutil.copyfile(file, new)
                     return text, is_compared
 
-    text, is_compared = checking.apart(code, live.config_of(model))
+    try:
+        text, is_compared = checking.apart(code, live.config_of(model))
+    except (CannotWriteError, RecursionError) as error:
+        is_deep = isinstance(error, RecursionError)
+        reason = "its parts are nested too deeply" if is_deep else error
+        raise SourceError(
+            f"{model.name!r} cannot be written as source code: {reason}."
+        ) from error
     if not is_compared:
         warn(
             f"The outputs of {model.name!r} were not compared with those of its source "

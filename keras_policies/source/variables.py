@@ -68,6 +68,8 @@ def names_of(
             kind = type(ops[n]).__name__
             is_class = each.inside or is_shared
             name = identifier(automatic(kind) if is_class else ops[n].name)
+            is_function = name.startswith(("build_", "apply_block"))
+            name = f"layer_{name}" if is_function else name
             names[n] = arguments.new("inputs") if inputs == 1 > at else own.new(name)
     return names
 

@@ -162,8 +162,14 @@ CARRIERS = {
 
 
 def drawn(words, count):
-    """Return a config with words in names, keys and values, `count` layers long."""
+    """Return a config with words in names, keys and values, `count` layers long.
+
+    Most have only what Keras takes as it is, so that the file opens.
+    """
+    opens = words.choice(8) > 0
     names = [words() for _ in range(count + 2)]
+    if opens:  # no lone surrogates, no empty names
+        names = [name.encode(errors="ignore").decode() or "x" for name in names]
     names = [
         f"{n}{name}" if names.count(name) > 1 else name for n, name in enumerate(names)
     ]
@@ -173,12 +179,18 @@ def drawn(words, count):
         config = {"class_name": words(), "module": "subprocess", "config": {key: value}}
         kinds = [
             *(("ELU", {"alpha": value}), ("ELU", {"alpha": {key: [value, 1.0]}})),
-            *(("ELU", {"alpha": config}), ("Masking", {"mask_value": value})),
-            *(("Dense", {"units": 3, key: value}), ("Dense", {"units": 3})),
-            *(("Activation", {"activation": value}), ("Dropout", {"rate": 0.5})),
-            ("Dense", {"units": 3, "kernel_regularizer": config}),
+            *(("ELU", {"alpha": [[value], {key: {key: value}}]}), ("ReLU", {})),
+            *(("ELU", {"alpha": [value] * 65}), ("Masking", {"mask_value": value})),
+            *(("Masking", {"mask_value": {key: value}}), ("Dropout", {"rate": 0.5})),
+            *(("Rescaling", {"scale": value}), ("Dense", {"units": 3})),
             ("Dense", {"units": 3, "activation": "relu"}),
         ]
+        refused = [
+            *(("Dense", {"units": 3, key: value}), ("ELU", {"alpha": config})),
+            *(("Activation", {"activation": value}), ("Softmax", {"axis": value})),
+            ("Dense", {"units": 3, "kernel_regularizer": config}),
+        ]
+        kinds += [] if opens else refused
         kind, arguments = kinds[words.choice(len(kinds))]
         layers.append(of_layer(kind, name, names[at], **arguments))
     return functional(names[-1], layers, names[0], names[-2])

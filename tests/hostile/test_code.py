@@ -2,6 +2,8 @@
 
 import ast
 import random
+import subprocess
+import sys
 
 import costs
 import hostile_code
@@ -11,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import keras_policies
-from keras_policies._common.process import Process
-from keras_policies.source import answers, checking, gate
+from keras_policies._common.process import START, Process
+from keras_policies.source import answers, checking, comparison, gate
 from keras_policies.source.errors import SourceError
 
 pytestmark = [
@@ -53,6 +55,49 @@ def test_a_name_that_no_file_of_weights_can_hold_is_refused_with_a_code():
     with pytest.raises(SourceError, match="The weights of 'net' cannot be") as raised:
         keras_policies.to_source(model)
     assert raised.value.code == "KP405"
+
+
+def test_a_text_that_is_long_costs_its_own_length(tmp_path):
+    texts = ["a" * 1_000_000, *["b"] * 1000]
+    model = keras.Sequential([keras.Input((3,)), keras.layers.ELU(alpha=texts)])
+    text = keras_policies.to_source(model)
+    assert len(text) < 1_100_000
+
+
+@pytest.mark.parametrize("value", [[[1, 2], 3] * 40, [None] * 70, [2**70] * 70])
+def test_a_list_that_is_no_array_is_written_as_a_list(value):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.ELU(alpha=value)])
+    assert "CONSTANTS" not in keras_policies.to_source(model)
+
+
+def test_more_tensors_than_a_constant_has_numbers_may_be_one_argument():
+    inputs = [keras.Input((1,), name=f"i{n}") for n in range(65)]
+    model = keras.Model(inputs, keras.layers.Concatenate()(inputs))
+    assert "layers.Concatenate()" in keras_policies.to_source(model)
+
+
+def test_a_layer_may_have_the_name_of_a_function_in_the_code():
+    start, layer = keras.Input((3,)), keras.layers.Dense(3, name="build_b")
+    one = keras.Model(start, layer(layer(start)), name="a")
+    start = keras.Input((3,))
+    two = keras.Model(start, keras.layers.Dense(2)(start), name="b")
+    start = keras.Input((3,))
+    text = keras_policies.to_source(keras.Model(start, two(one(start)), name="m"))
+    assert "layer_build_b = " in text
+
+
+@pytest.mark.parametrize(
+    ("shape", "layer"),
+    [
+        ((1 << 40,), keras.layers.ELU()),
+        ((3,), keras.layers.RepeatVector(1 << 32)),
+    ],
+)
+def test_a_model_whose_outputs_are_huge_is_not_called(shape, layer, monkeypatch):
+    monkeypatch.setattr(comparison, "outputs", pytest.fail)
+    model = keras.Sequential([keras.Input(shape), layer])
+    with pytest.warns(keras_policies.KerasPoliciesWarning, match="not compared"):
+        keras_policies.to_source(model)
 
 
 class Drawn:
@@ -118,6 +163,9 @@ def test_what_is_not_on_the_list_does_not_run(code, message):
         "@float\ndef build_x():\n    return 1",
         "def build_x(a=open('x')):\n    return 1",
         "def build_x():\n    keras = 1",
+        "def build_x() -> open('x'):\n    return 1",
+        "def build_x():\n    keras.layers.Dense = 1",
+        "def build_x():\n    DTYPE[0] = 1",
     ],
 )
 def test_a_module_has_nothing_else_at_its_top(line):
@@ -143,6 +191,16 @@ def test_layers_that_are_wired_at_random_take_linear_time():
             found.append(layer([found[-1], draw.choice(found)]))
         models[size] = keras.Model(i, found[-1], name="m")
     assert costs.is_linear(lambda size: keras_policies.to_source(models[size]), 400)
+
+
+def test_a_process_imports_no_file_of_the_current_folder(tmp_path):
+    for name in "runpy", "warnings", "types", "functools", "contextlib", "pkgutil":
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "main.file").write_text("print('started')")
+    path = [each for each in sys.path if each]
+    command = [sys.executable, "-W", "ignore", "-c", START, "main.file", "--", *path]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("started\n", "")
 
 
 def test_a_process_that_does_not_answer_is_ended(monkeypatch):
