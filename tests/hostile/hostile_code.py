@@ -168,21 +168,24 @@ def drawn(words, count):
     """
     opens = words.choice(8) > 0
     names = [words() for _ in range(count + 2)]
-    if opens:  # no lone surrogates, no empty names
-        names = [name.encode(errors="ignore").decode() or "x" for name in names]
+
+    def clean(text):  # without lone surrogates, and not empty
+        return text.encode(errors="ignore").decode() or "x" if opens else text
+
+    names = [*map(clean, names)]
     names = [
         f"{n}{name}" if names.count(name) > 1 else name for n, name in enumerate(names)
     ]
     layers = [of_input(names[0])]
     for at, name in enumerate(names[1:-1]):
-        value, key = words(), words()
+        value, key = words(), clean(words())
         config = {"class_name": words(), "module": "subprocess", "config": {key: value}}
         kinds = [
             *(("ELU", {"alpha": value}), ("ELU", {"alpha": {key: [value, 1.0]}})),
             *(("ELU", {"alpha": [[value], {key: {key: value}}]}), ("ReLU", {})),
             *(("ELU", {"alpha": [value] * 65}), ("Masking", {"mask_value": value})),
             *(("Masking", {"mask_value": {key: value}}), ("Dropout", {"rate": 0.5})),
-            *(("Rescaling", {"scale": value}), ("Dense", {"units": 3})),
+            *(("Rescaling", {"scale": value, "offset": 0}), ("Dense", {"units": 3})),
             ("Dense", {"units": 3, "activation": "relu"}),
         ]
         refused = [
@@ -215,6 +218,7 @@ def foreign(text):
     tree = ast.parse(text)
     nodes = [*ast.walk(tree)]
     ours = {"keras", "layers", "ops", "np", "float", "range", "slice"}
+    ours |= {"CONSTANTS", "dict", "pathlib", "__file__"}  # of the file of constants
     ours |= {
         x.id for x in nodes if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)
     }
@@ -256,12 +260,13 @@ def outcome(config, folder):
     except ValueError:
         return "", "not opened"
     try:
-        text = keras_policies.to_source(model)
+        constants = pathlib.Path(folder, "model.npz")
+        text = keras_policies.to_source(model, constants=constants)
     except ValueError as error:
         return "", f"refused: {getattr(error, 'code', 'no code')}"
     if names := foreign(text):
         return f"foreign names: {names}", "wrong"
-    namespace = {"__name__": "model"}
+    namespace = {"__name__": "model", "__file__": str(path)}
     exec(compile(text, "model.py", "exec"), namespace)
     built = namespace["build_model"]()
     written = {
