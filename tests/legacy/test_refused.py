@@ -271,6 +271,13 @@ def test_batch_normalization_in_a_missing_class_trains(folder, name):
 
 
 @once
+def test_a_variance_that_moves_to_that_of_no_call_is_told(folder):
+    with pytest.warns(UserWarning, match="it assigned .*moving_variance"):
+        model = keras_policies.load_model(folder / "spread" / "saved_model")
+    assert_predicts(model, folder / "spread")
+
+
+@once
 def test_an_error_offers_the_signature_that_opens(folder):
     case = folder / "agent"
     told = (

@@ -218,10 +218,20 @@ class FoldedDense(layers.Layer):
         if training:
             mean, variance = tf.nn.moments(y, [0])
             self.moving_mean.assign_sub((self.moving_mean - mean) * 0.1)
-            change = (self.moving_variance - variance) * 0.1
+            change = (self.moving_variance - self.spread(y, variance)) * 0.1
             self.moving_variance.assign_sub(change)
         y = tf.nn.batch_normalization(y, mean, variance, self.beta, None, 0.01)
         return tf.nn.relu(y)
+
+    def spread(self, y, variance):
+        return variance
+
+
+class Spread(FoldedDense):
+    """It moves its variance to another than it normalizes with."""
+
+    def spread(self, y, variance):
+        return tf.reduce_mean(tf.math.squared_difference(y, self.moving_mean), [0])
 
 
 def hub_model():
@@ -255,6 +265,13 @@ def hub():
 def folded():
     x = keras.Input((4, 4, 1))
     y = layers.Dense(1)(FoldedDense()(layers.Flatten()(x)))
+    return trained_once(keras.Model(x, y))
+
+
+@case("saved_model")
+def spread():
+    x = keras.Input((4, 4, 1))
+    y = layers.Dense(1)(Spread()(layers.Flatten()(x)))
     return trained_once(keras.Model(x, y))
 
 

@@ -8,9 +8,10 @@ Source: tensorflow/python/ops/nn_impl.py; `_assign_moving_average` in
 keras/layers/normalization/batch_normalization.py of Keras 2.
 """
 
+import collections
 import copy
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class Normalized(NamedTuple):
     statistics: tuple[ir.Value, ir.Value] | None
     epsilon: float
     axis: int = -1
+    # The ops that compute the mean and the variance of the batch.
+    made_by: tuple[str, str] = ("", "")
 
 
 def normalized(value: ir.Value, steps: Sequence[ir.Step]) -> Normalized | None:
@@ -74,6 +77,7 @@ def _fused(step: ir.OpStep) -> Normalized | None:
         None if get("is_training", True) else (mean, variance),
         decimal(get("epsilon", 1e-4)),
         1 if is_first else -1,
+        (step.name, step.name) if get("is_training", True) else ("", ""),
     )
 
 
@@ -105,8 +109,20 @@ def _of_ops(value: ir.Value, steps: Sequence[ir.Step]) -> Normalized | None:
             is_batch = len(axes) == 3 and all(map(_are_first, axes))
             statistics = None if is_batch else (mean, variance)
             weights = factor.get("gamma"), match.get("beta")
-            return Normalized(0, x, weights, statistics, decimal(number[0]))
+            found = Normalized(0, x, weights, statistics, decimal(number[0]))
+            if is_batch:
+                names = _mean(mean, steps), _mean(variance, steps)
+                found = found._replace(made_by=names)
+            return found
     return None
+
+
+def _mean(value: ir.Value, steps: Sequence[ir.Step]) -> str:
+    """Return the name of the Mean that makes a value."""
+    step = ir.op_of(value, steps)
+    if step is not None and step.op == "Squeeze":
+        step = ir.op_of(step.inputs[0], steps)
+    return "" if step is None else step.name
 
 
 def _are_first(axes: ir.Value) -> bool:
@@ -120,6 +136,7 @@ class Update(NamedTuple):
 
     position: int  # of x among the outputs of a FusedBatchNorm: 1 mean, 2 variance
     momentum: float
+    made_by: str  # the FusedBatchNorm, or the Mean, that computes x
 
 
 def update(
@@ -134,47 +151,71 @@ def update(
     if len(node.inputs) < 2:
         return None
     variable, value = node.inputs[:2]
-    made = nodes.get(value.node)
-    if made is not None and made.op in FUSED and node.op == "AssignVariableOp":
-        share = float(made.attributes.get("exponential_avg_factor", 1.0))
-        return Update(_position(value, nodes), decimal(1 - share))
+    if node.op == "AssignVariableOp":
+        made, position = _statistic(value, nodes)
+        if made is None or made.op not in FUSED:
+            return None
+        share = _share(made)
+        if share != 1:  # it moved the numbers that it took
+            read = nodes.get(made.inputs[min(2 + position, len(made.inputs) - 1)].node)
+            if read is None or read.op != "ReadVariableOp":
+                return None
+            if captured.get(read.inputs[0].node) != captured[variable.node]:
+                return None
+        return Update(position, decimal(1 - share), made.name)
     if node.op != "AssignSubVariableOp":
         return None
     for match in patterns.matches(UPDATE, value, made_by):
         rate = nodes.get(match["rate"].node)
         is_same = captured.get(match["variable"].node) == captured[variable.node]
         if rate is not None and rate.op == "Const" and is_same:
-            share = float(np.ravel(rate.attributes["value"])[0])
-            return Update(_position(match["statistic"], nodes), decimal(1 - share))
+            shares = {*np.ravel(rate.attributes["value"]).tolist()}
+            made, position = _statistic(match["statistic"], nodes)
+            if made is None or len(shares) != 1 or _share(made) != 1:
+                return None
+            return Update(position, decimal(1 - shares.pop()), made.name)
     return None
 
 
-def _position(output: Output, nodes: Mapping[str, Node]) -> int:
-    """Return which output of a FusedBatchNorm is a statistic, 0 if it is none."""
+def _share(node: Node) -> float:
+    """Return the share of the batch in the statistics of a FusedBatchNorm."""
+    return float(node.attributes.get("exponential_avg_factor", 1.0))
+
+
+def _statistic(output: Output, nodes: Mapping[str, Node]) -> tuple[Node | None, int]:
+    """Return what computes a statistic, and which output of a FusedBatchNorm it is."""
     node = nodes.get(output.node)
     for _ in range(limits.SCALING_OPS):
         if node is None or node.op not in ("Identity", "Squeeze") or not node.inputs:
             break
         output, node = node.inputs[0], nodes.get(node.inputs[0].node)
     if node is None or not node.inputs:
-        return 0
+        return None, 0
     if node.op in FUSED:
         names = ("y", "batch_mean", "batch_variance")
         named = names.index(output.output) if output.output in names else 0
-        return named + output.position
+        return node, named + output.position
     before = nodes.get(node.inputs[0].node)
     is_variance = before is not None and before.op == "SquaredDifference"
-    return (2 if is_variance else 1) if node.op == "Mean" else 0
+    return (node, 2 if is_variance else 1) if node.op == "Mean" else (None, 0)
+
+
+# The assignments to a variable, and how often each is made.
+Updates: TypeAlias = collections.Counter[Update | None]
 
 
 class Normalizations:
     """The layers for the batch normalizations that both functions of a layer have."""
 
-    def __init__(self, owner: Owner, updates: Mapping[int, Update | None]) -> None:
+    def __init__(self, owner: Owner, updates: Mapping[int, Updates]) -> None:
         self._owner, self._updates = owner, updates
         self._specs: dict[object, ir.LayerSpec | None] = {}
         # The calls in each function, by step.
         self._calls: tuple[dict[int, ir.CallStep], dict[int, ir.CallStep]] = {}, {}
+        # What computes the statistics of each call in training, by layer and step.
+        self._made_by = collections.defaultdict[object, dict[int, tuple[str, str]]](
+            dict
+        )
 
     @property
     def variables(self) -> set[int]:
@@ -189,9 +230,11 @@ class Normalizations:
         first, other = (normalized(*each) for each in zip(values, both, strict=True))
         if first is None or other is None or other.statistics is not None:
             return None
-        if first._replace(x=other.x, step=other.step, statistics=None) != other:
+        if first._replace(
+            x=other.x, step=other.step, statistics=None
+        ) != other._replace(made_by=first.made_by):
             return None
-        key = first[2:]
+        key = first[2:-1]
         if key not in self._specs:
             self._specs[key] = self._spec(first)
         spec = self._specs[key]
@@ -199,6 +242,7 @@ class Normalizations:
             return None
         for calls, one in zip(self._calls, (first, other), strict=True):
             calls[one.step] = ir.CallStep(spec, one.x)
+        self._made_by[key][other.step] = other.made_by
         return first.x, other.x
 
     def _spec(self, found: Normalized) -> ir.LayerSpec | None:
@@ -209,10 +253,12 @@ class Normalizations:
             for role, value in values
             if value is not None
         }
-        mean, variance = (self._updates.get(numbers.get(r, -1)) for r in STATISTICS)
-        if mean is None or variance is None or self._owner.mixed is not None:
+        moves = (self._updates.get(numbers.get(r, -1)) or {None} for r in STATISTICS)
+        every = {each and each._replace(made_by="") for one in moves for each in one}
+        mean = next((each for each in every if each and each.position == 1), None)
+        if mean is None or every != {mean, mean._replace(position=2)}:
             return None
-        if variance != mean._replace(position=2) or mean.position != 1:
+        if self._owner.mixed is not None:
             return None
         if min(numbers.values()) < 0:
             return None  # computed from weights
@@ -240,11 +286,28 @@ class Normalizations:
     def called(self, followed: ir.Followed, position: int) -> ir.Followed | None:
         """Return the first or the second function with calls of the layers.
 
-        None if something else takes their weights, too.
+        None if something else takes their weights, too, or if training did not move
+        each once in each call, to the statistics of that call.
         """
+        if not all(map(self._moves, self._specs)):
+            return None
         steps, outputs = copy.copy(followed[0]), followed[1]
         for number, call in self._calls[position].items():
             steps[number] = call
         needed = [steps[number] for number in ir.needed_steps(steps, outputs)]
         is_shared = self.variables.intersection(ir.variables_in(needed))
         return None if is_shared else (steps, outputs)
+
+    def _moves(self, key: object) -> bool:
+        """Return whether training moved statistics to those that it normalized with."""
+        spec, calls = self._specs[key], [*self._made_by[key].values()]
+        numbers = {role: n for role, n, _ in spec.weights} if spec else {}
+        for at, role in enumerate(STATISTICS if spec else ()):
+            expected = collections.Counter((names[at], at + 1) for names in calls)
+            found = collections.Counter[tuple[str, int]]()
+            for each, count in self._updates[numbers[role]].items():
+                if each is not None:
+                    found[each.made_by, each.position] += count
+            if found != expected:
+                return False
+        return True

@@ -11,8 +11,9 @@ normalization in both becomes the layer.
 Any other difference is left out, and named.
 """
 
+import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_policies.legacy.base import trees, walks
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
@@ -37,6 +38,7 @@ from keras_policies.legacy.plan.reconstruction import (
 from keras_policies.legacy.plan.reconstruction.batch_statistics import (
     Normalizations,
     Update,
+    Updates,
 )
 from keras_policies.legacy.plan.reconstruction.def_use import Owner
 from keras_policies.legacy.plan.reconstruction.idioms import DRAWS, DROPOUT
@@ -47,6 +49,8 @@ RANDOM = {
     *("RandomTranslation", "RandomZoom"),
 }
 NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
+# A function, the variables that it takes, and whether it runs exactly once per call.
+_Call: TypeAlias = tuple[str, tuple[tuple[str, int], ...], bool]
 ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
 
 
@@ -67,7 +71,7 @@ def trained(
         return trace, first, False, frozenset()
     inner = bodies(traced, other_trace.function)
     ops = {node.op for body in inner for node in body.values()}
-    updates = dict[int, Update | None]()
+    updates = dict[int, Updates]()
     if ops & ASSIGNMENTS:  # those of inference, too, are steps
         updates = _assigned(traced, other_trace)
         for number in _assigned(traced, trace):
@@ -75,7 +79,7 @@ def trained(
     moved = frozenset(updates.keys() & {*ir.variables_in(first[0])})
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     adds = draws or len(other_trace.losses) > len(trace.losses)
-    if not (adds or any(updates.values())):
+    if not (adds or any(any(each) for each in updates.values())):
         return trace, first, bool(moved), moved
     if len(trees.leaves(trace.outputs)) != len(trees.leaves(other_trace.outputs)):
         return trace, first, True, moved
@@ -92,36 +96,47 @@ def trained(
     return trace, first, True, moved
 
 
-def _assigned(
-    traced: TracedFunctions, trace: ConcreteFunction
-) -> dict[int, Update | None]:
-    """Return the variables that a function assigns, in functions that it calls, too."""
-    found: dict[int, Update | None] = {}
-    names = traced.functions[trace.function].arguments[-len(trace.captures) :]
-    start = trace.function, tuple(zip(names, trace.captures, strict=False))
+def _assigned(traced: TracedFunctions, trace: ConcreteFunction) -> dict[int, Updates]:
+    """Return the variables that a function assigns, in functions that it calls, too.
 
-    def called(
-        call: tuple[str, tuple[tuple[str, int], ...]],
-    ) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
-        name, pairs = call
-        captured, calls = dict(pairs), []
-        nodes = traced.functions[name].nodes
+    What only a branch or a loop assigns has no known update.
+    """
+    found = collections.defaultdict[int, Updates](collections.Counter)
+    moves = collections.defaultdict[_Call, list[tuple[int, Update | None]]](list)
+    edges: dict[_Call, list[_Call]] = {}
+    names = traced.functions[trace.function].arguments[-len(trace.captures) :]
+    start = trace.function, tuple(zip(names, trace.captures, strict=False)), True
+
+    def called(call: _Call) -> list[_Call]:
+        (name, pairs, is_sure), calls = call, []
+        captured, nodes = dict(pairs), traced.functions[name].nodes
         for node in nodes.values():
             inputs = [captured.get(x.node) for x in node.inputs]
             if node.op in ASSIGNMENTS and inputs[0] is not None:
                 update = batch_statistics.update(node, nodes, captured)
-                is_other = found.get(inputs[0], update) != update
-                found[inputs[0]] = None if is_other else update
+                moves[call].append((inputs[0], update if is_sure else None))
             for other in _functions(node):
                 every = inputs[1:] if node.op in CONDITIONS + CASES else inputs
                 function = traced.functions.get(other)
                 named = zip(function.arguments if function else (), every, strict=False)
                 passed = tuple((key, n) for key, n in named if n is not None)
-                calls += [(other, passed)] if passed else []
+                if passed:
+                    calls.append((other, passed, is_sure and node.op in CALLS))
+        budget.work(budget.ITEM)
+        edges[call] = calls
         return calls
 
-    for _ in walks.reachable([start], called):
-        budget.work(budget.ITEM)
+    try:
+        order = walks.topological_order([start], called)
+    except walks.CycleError:
+        reason = f"corrupt: {trace.function} calls itself."
+        raise LegacyModelError(reason) from None
+    times = collections.Counter[_Call]([start])
+    for call in reversed(order):  # callers first
+        for other in edges[call]:
+            times[other] += times[call]
+        for number, update in moves[call]:
+            found[number][update] += times[call]
     return found
 
 
