@@ -284,10 +284,9 @@ def _check_report(path: str | None) -> None:
     if not path.endswith((".json", ".md")):
         reason = "expected a name that ends in '.json' or '.md'."
         raise CommandLineError(f"--report {path!r}: {reason}")
-    if os.path.isdir(path):
-        raise CommandLineError(f"--report {path!r}: it is a folder.")
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise CommandLineError(f"--report {path!r}: there is no such folder.")
+    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
+        why = "it is a folder." if os.path.isdir(path) else "there is no such folder."
+        raise CommandLineError(f"--report {path!r}: {why}")
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -341,8 +340,7 @@ def _run(
     if arguments.quiet:
         progress.show_none()
     show = outcomes.shown(arguments, todo, columns)
-    known: list[Result] = []
-    remaining: list[Task] = []
+    known, remaining = list["Result"](), list["Task"]()
     others = passed_over.results(arguments.paths, arguments.recursive, todo)
 
     def ready(outcome: "Result") -> None:
@@ -353,10 +351,8 @@ def _run(
         for result in others:
             ready(result)
         for task in todo:
-            if outcome := task.check():
-                ready(outcome)
-            else:
-                remaining.append(task)
+            outcome = task.check()
+            ready(outcome) if outcome else remaining.append(task)
         processes = 1
         if remaining and remaining[0].builds:
             processes = min(arguments.jobs, len(remaining))
