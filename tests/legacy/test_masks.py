@@ -1,6 +1,8 @@
 """Models with padding, whose masks Keras 3 handles otherwise; by write_masks.py."""
 
+import json
 import re
+import warnings
 
 import keras
 import legacy_files
@@ -64,3 +66,25 @@ def test_a_mask_of_numbers_chooses_the_largest_of_a_row(row, expected):
     model = keras.Model(mask, masks.chosen(mask, 1))
     (found,) = legacy_files.called(model, np.array([[row]], "float32"))
     assert found.tolist() == [[expected]]
+
+
+@pytest.mark.once("no backend differs")
+@pytest.mark.parametrize(("version", "is_told"), [("2.4.0", True), ("2.15.0", False)])
+def test_statistics_that_counted_padding_are_told(version, is_told, tmp_path):
+    layers = [
+        ("InputLayer", {"batch_input_shape": [None, 3, 2], "name": "x"}),
+        ("Masking", {"mask_value": 0.0, "name": "masking"}),
+        ("BatchNormalization", {"name": "norm", "axis": [2]}),
+        ("Flatten", {"name": "flat"}),
+        ("BatchNormalization", {"name": "after", "axis": [1]}),
+    ]
+    listed = [{"class_name": name, "config": config} for name, config in layers]
+    config = {"name": "model", "layers": listed}
+    text = {"class_name": "Sequential", "config": config, "keras_version": version}
+    (tmp_path / "model.json").write_text(json.dumps(text), "utf8")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        keras_policies.load_model(tmp_path / "model.json")
+    said = " ".join(str(each.message) for each in caught)
+    assert ("that 'norm' counted padding in the statistics" in said) == is_told
+    assert "'after'" not in said

@@ -92,11 +92,13 @@ def build(
             _make_policies_plain(model, plan.policy)
         release = masks.release(legacy.written_by)
         regularized = [*time_steps.restore(model, release)]
+        rebuilt = plan.reconstruction.layers
         only_shape = "whose result is used by its shape alone"
         unused = (f"{name!r}, {only_shape}" for name in builder.unused)
         found = [
             *parts.of_plan(plan),
             *(LeftOut(text, "KP608", Outcome.COMPLETE) for text in unused),
+            *left_out("KP605", masks.counting_padding(model, release, rebuilt)),
             *left_out("KP607", added),
             *left_out("KP608", regularized),
             *left_out("KP610", different),

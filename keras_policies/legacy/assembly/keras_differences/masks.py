@@ -10,6 +10,7 @@ Keras 3 differs silently (the rows on masks in docs/keras-faults.md):
 - MultiHeadAttention uses the masks of its inputs; in tf.keras, from 2.10 on.
 - It casts a mask of numbers to booleans; tf.keras added `(mask - 1) * 1e9` to scores.
 - Softmax uses the mask of its input; in tf.keras, from 2.4 on.
+- BatchNormalization leaves padding out of its statistics; in tf.keras, from 2.12 on.
 - Identity and Rescaling propagate masks; in tf.keras, ReLU did from 2.5 on.
 - Bidirectional returns zeros at padding. Before TensorFlow 2.1 it repeated the last
   numbers, like recurrent layers. A file cannot record that.
@@ -25,7 +26,7 @@ to 2.15 and of TensorFlow 2.4 and 2.5.
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -49,6 +50,7 @@ SINCE = {
     "Softmax": (2, 4),
 }
 KEEPING = (keras.layers.Softmax,)  # propagated masks before it used them
+LEAVES_OUT_PADDING = 2, 12  # the first release in which BatchNormalization did
 ZEROS_AT_PADDING = 2, 1  # the first release in which Bidirectional returned them
 NEWEST = 2, 15
 # With so few digits, a search from each digit of a long number stays short.
@@ -189,3 +191,48 @@ def chosen(mask: Tensor, rank: int) -> Tensor:
     most, least = (f(mask, axes, keepdims=True) for f in (ops.max, ops.min))
     is_choice = ops.logical_or(ops.greater(most, least), ops.equal(most, 1))
     return ops.logical_and(ops.equal(mask, most), is_choice)
+
+
+def counting_padding(
+    model: keras.Model, release: Release, rebuilt: Collection[str]
+) -> Iterator[str]:
+    """Yield the batch normalizations whose statistics counted padding, as a sentence.
+
+    Those of a layer that was rebuilt did, since its function takes no mask. Plain Keras
+    has no layer that propagates a mask and does not use it.
+    """
+    layers = keras_internals.sublayers(model)
+    if not any(map(_masks, layers)):
+        return
+    names, found = {path.rpartition("/")[2] for path in rebuilt}, dict[str, None]()
+    for layer in layers:
+        is_rebuilt = layer.name in names
+        inner = keras_internals.sublayers(layer) if is_rebuilt else [layer]
+        for each in inner if is_rebuilt or release < LEAVES_OUT_PADDING else ():
+            if _has_moving_statistics(each) and (each is not layer or _is_masked(each)):
+                found[each.name] = None
+    if found:
+        yield (
+            f"that {', '.join(map(repr, found))} counted padding in the statistics of "
+            "batches: Keras 3 leaves it out, as tf.keras from 2.12 on"
+        )
+
+
+def _masks(layer: keras.Layer) -> bool:
+    return isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
+
+
+def _has_moving_statistics(layer: keras.Layer) -> bool:
+    is_one = isinstance(layer, keras.layers.BatchNormalization)
+    return bool(is_one and layer.trainable)
+
+
+def _is_masked(layer: keras.Layer) -> bool:
+    """Return whether a call of a layer has a mask; True if that is not known."""
+    try:
+        return any(
+            keras_internals.mask_of(x) is not None
+            for x in keras.tree.flatten(layer.input)
+        )
+    except AttributeError:  # it has several calls, or it is in a model of a subclass
+        return True
