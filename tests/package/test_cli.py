@@ -2,6 +2,7 @@
 
 import contextvars
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -379,6 +380,9 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
     results = context.run(many.run, given, 1, "Inspecting")
     with_keras = [result.as_dict() for result in results]
     assert len(paths) > 50
+    for each in with_keras:  # Keras 3.8 takes no layers as activations, as it finds out
+        parts = each["parts"]
+        each["parts"] = parts and [p for p in parts if p["code"] != "KP611"]
     assert found == json.loads(json.dumps(with_keras))
 
 
@@ -780,7 +784,8 @@ def test_inspect_says_of_a_subclassed_model_that_its_layers_are_not_in_the_file(
 
 def test_inspect_says_which_layers_need_tensorflow(capsys):
     path = legacy_files.FOLDER / "lookups/2.15.1/TextVectorization-tf_idf/saved_model"
-    assert main(["inspect", str(path)]) == 0
+    is_there = importlib.util.find_spec("tensorflow") is not None
+    assert main(["inspect", str(path)]) == (0 if is_there else 3)
     printed = capsys.readouterr().out
     assert "need TensorFlow, on any backend" in printed
     assert "pip install tensorflow-cpu" in printed
