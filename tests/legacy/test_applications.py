@@ -26,6 +26,7 @@ def folder(tmp_path_factory):
     return legacy_files.unpacked(tmp_path_factory.mktemp("applications"), [ARCHIVE])
 
 
+@pytest.mark.filterwarnings("ignore:.*it trains differently")  # predictions alone
 @pytest.mark.parametrize(
     "case",
     [

@@ -21,6 +21,7 @@ OLD_NAMES = {"depthwise_kernel": "kernel"}
 pytestmark = [
     pytest.mark.once("no backend matters here"),
     pytest.mark.slow("up to 270 layers"),
+    pytest.mark.filterwarnings("ignore:.*it trains differently"),  # weights alone
 ]
 
 
