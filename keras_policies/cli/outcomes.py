@@ -68,11 +68,10 @@ def described(arguments: argparse.Namespace, description: ModelDescription) -> i
     _reports().print_description(description)
     if description.problem is None:
         return OK
-    code = str(description.code)
-    problem = Problem(description.path, description.problem, code)
+    problem = Problem(description.path, description.problem, str(description.code))
     sys.stdout.flush()
     _reports().print_problems([problem], arguments.verbose)
-    return PARTLY if code in tasks.CONDITIONS else FAILED
+    return PARTLY if problem.status == tasks.OPENS_IF else FAILED
 
 
 def _reports() -> types.ModuleType:

@@ -56,6 +56,11 @@ class Problem:
     def __str__(self) -> str:
         return f"{self.place}{self.text}"
 
+    @property
+    def status(self) -> str:
+        """str, `OPENS_IF` if an option, a package or a backend helps, or `FAILED`."""
+        return OPENS_IF if self.code in CONDITIONS else FAILED
+
     @classmethod
     def of(cls, error: Exception, path: str, code: str = "KP002") -> "Problem":
         """Return the problem for an error; `path` and `code` are fallbacks.
@@ -165,10 +170,8 @@ class Inspection(Task):
         text, code = done.details["problem"], done.details["code"]
         if text is None:
             return done
-        status = OPENS_IF if code in CONDITIONS else FAILED
-        return dataclasses.replace(
-            done, status=status, problem=Problem(self.path, text, code)
-        )
+        problem = Problem(self.path, text, code)
+        return dataclasses.replace(done, status=problem.status, problem=problem)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ UNCOMPILED = "KP601", "KP602"
 # What precedes the parts of an outcome.
 STARTS = {
     Outcome.LOST: "these parts of it or of its training configuration were left out: ",
-    Outcome.TRAINS_DIFFERENTLY: "it trains differently: ",
+    Outcome.TRAINS_DIFFERENTLY: "it trains differently in this: ",
     Outcome.REBUILT: "",
     Outcome.COMPLETE: "as it is now, this makes no difference: ",
 }

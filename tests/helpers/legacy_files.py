@@ -5,8 +5,10 @@ import functools
 import json
 import pathlib
 import re
+import shutil
 import tarfile
 
+import h5py
 import keras
 import numpy as np
 import packaging.version
@@ -197,6 +199,22 @@ def expected(path):
 def about(path):
     """Return the dict of `expected.json`."""
     return json.loads((path.parent / "expected.json").read_text("utf8"))
+
+
+def edited(source, path, attribute, change):
+    """Return the path of a copy of an H5 file, with a JSON attribute changed."""
+    shutil.copy(source, path)
+    with h5py.File(path, "r+") as file:
+        written = json.loads(file.attrs[attribute])
+        change(written)
+        file.attrs[attribute] = json.dumps(written)
+    return path
+
+
+def as_other_class(written):
+    """Give a layer a class of its own that has the name of one of Keras."""
+    layer = written["config"]["layers"][1]
+    layer["class_name"], layer["config"]["gain"] = "Attention", 2.0
 
 
 def one(values):

@@ -1,6 +1,5 @@
 """Follows each advice of an error, from the file to a model that can be called."""
 
-import json
 import pathlib
 import re
 import shutil
@@ -20,21 +19,6 @@ AMSGRAD = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
 DENSE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
 CHECKPOINTS = legacy_files.FOLDER / "checkpoints.tar.xz"
 pytestmark = pytest.mark.once("errors are the same on each backend")
-
-
-def edited(folder, attribute, change, source=AMSGRAD):
-    """Return a copy of an H5 file with another JSON attribute."""
-    path = shutil.copy(source, folder / "edited.h5")
-    with h5py.File(path, "r+") as file:
-        written = json.loads(file.attrs[attribute])
-        change(written)
-        file.attrs[attribute] = json.dumps(written)
-    return path
-
-
-def other_class(written):
-    layer = written["config"]["layers"][1]
-    layer["class_name"], layer["config"]["gain"] = "Attention", 2.0
 
 
 def is_called(model):
@@ -63,7 +47,9 @@ def test_a_missing_class_is_passed_under_the_name_in_the_error():
 
 
 def test_a_class_that_shares_the_name_of_one_of_keras_is_passed(tmp_path):
-    path = edited(tmp_path, "model_config", other_class)
+    path = legacy_files.edited(
+        AMSGRAD, tmp_path / "edited.h5", "model_config", legacy_files.as_other_class
+    )
     said = advice(lambda: load_model(path))
     found = keras_policies.inspect_model(path)
     assert found.code == "KP303"
@@ -150,7 +136,12 @@ def test_a_file_that_exists_is_replaced(tmp_path):
 
 
 def test_a_lost_loss_is_passed_under_the_name_in_the_warning(tmp_path):
-    path = edited(tmp_path, "training_config", lambda w: w.update(loss="my_loss"))
+    path = legacy_files.edited(
+        AMSGRAD,
+        tmp_path / "edited.h5",
+        "training_config",
+        lambda w: w.update(loss="my_loss"),
+    )
     with pytest.warns(keras_policies.OutcomeWarning) as caught:
         assert not load_model(path).compiled
     (told,) = (w.message for w in caught if hasattr(w.message, "parts"))

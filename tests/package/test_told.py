@@ -53,23 +53,9 @@ COUNTS = {
 }
 
 
-def edited(path, source, attribute, change):
-    shutil.copy(source, path)
-    with h5py.File(path, "r+") as file:
-        written = json.loads(file.attrs[attribute])
-        change(written)
-        file.attrs[attribute] = json.dumps(written)
-    return path
-
-
 def without_training(path):
     with h5py.File(path, "r+") as file:
         del file.attrs["training_config"], file["optimizer_weights"]
-
-
-def other_class(written):
-    layer = written["config"]["layers"][1]
-    layer["class_name"], layer["config"]["gain"] = "Attention", 2.0
 
 
 def fixed_training(*, trainable):
@@ -94,14 +80,16 @@ def zoo(tmp_path_factory):
     shutil.copytree(CORPUS / "func_conv_fixed/saved_model", zoo / "saved")
     keras_2 = legacy_files.CORPUS / "2.15.1" / "seq_dense"
     shutil.copy(next(keras_2.glob("*.keras")), zoo / "model.keras")
-    edited(zoo / "clash.h5", AMSGRAD, "model_config", other_class)
+    legacy_files.edited(
+        AMSGRAD, zoo / "clash.h5", "model_config", legacy_files.as_other_class
+    )
     change = lambda written: written.update(loss="my_loss")  # noqa: E731
-    edited(zoo / "loss.h5", AMSGRAD, "training_config", change)
+    legacy_files.edited(AMSGRAD, zoo / "loss.h5", "training_config", change)
     change = lambda written: written.update(metrics=["my_metric"])  # noqa: E731
-    edited(zoo / "metric.h5", AMSGRAD, "training_config", change)
+    legacy_files.edited(AMSGRAD, zoo / "metric.h5", "training_config", change)
     for name, trainable in ("frozen.h5", False), ("thawed.h5", True):
         change = fixed_training(trainable=trainable)
-        without_training(edited(zoo / name, CONV, "model_config", change))
+        without_training(legacy_files.edited(CONV, zoo / name, "model_config", change))
     shutil.copy(AMSGRAD, zoo / "untrained.h5")
     with h5py.File(zoo / "untrained.h5", "r+") as file:
         del file["optimizer_weights"]

@@ -214,7 +214,7 @@ def counting_padding(
     if found:
         yield (
             f"that {', '.join(map(repr, found))} counted padding in the statistics of "
-            "batches: Keras 3 leaves it out, as tf.keras from 2.12 on"
+            "a batch: Keras 3 leaves it out, as tf.keras does from 2.12 on"
         )
 
 
