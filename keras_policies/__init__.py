@@ -1,6 +1,6 @@
 """Dtype policies with loss scales for Keras 3, and a reader of legacy models.
 
-Importing the package makes plain Keras obey its policies: see `Policy` and `patches`.
+Once it is imported, Keras's own layers and `compile` obey its policies: see `patches`.
 """
 
 import importlib as _importlib

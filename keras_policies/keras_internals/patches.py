@@ -224,7 +224,7 @@ def add_note(error: BaseException, text: str) -> None:
     vars(error)["__notes__"] = [*getattr(error, "__notes__", ()), text]
 
 
-# Inside, an error of plain Keras is final: there is no second try.
+# Inside, an error of Keras's own function is final: there is no second try.
 as_stock = Inside()
 Made = TypeVar("Made")
 

@@ -88,3 +88,25 @@ def test_statistics_that_counted_padding_are_told(version, is_told, tmp_path):
     said = " ".join(str(each.message) for each in caught)
     assert ("that 'norm' counted padding in the statistics" in said) == is_told
     assert "'after'" not in said
+
+
+@pytest.mark.filterwarnings("ignore:Layer 'gate' .* does not support masking")
+@pytest.mark.once("no backend differs")
+@pytest.mark.parametrize(
+    ("rebuilt", "trainable", "found"),
+    [
+        (["gate"], True, ["that 'inside' counted padding"]),
+        (["outer/after"], True, ["that 'after' counted padding"]),
+        (["gate"], False, []),  # it moves no statistics
+        ([], True, []),  # tf.keras leaves padding out, as Keras 3 does
+    ],
+    ids=["model", "layer", "frozen", "recorded"],
+)
+def test_a_rebuilt_layer_counted_padding_in_every_release(rebuilt, trainable, found):
+    x, inner = keras.Input((3, 2)), keras.Input((3, 2))
+    y = keras.layers.BatchNormalization(name="inside", trainable=trainable)(inner)
+    gate = keras.Model(inner, y, name="gate")
+    y = keras.layers.BatchNormalization(name="after")(keras.layers.Masking()(x))
+    model = keras.Model(x, gate(y))
+    said = [*masks.counting_padding(model, (2, 15), rebuilt)]
+    assert [text.partition(" in the")[0] for text in said] == found

@@ -198,8 +198,9 @@ def counting_padding(
 ) -> Iterator[str]:
     """Yield the batch normalizations whose statistics counted padding, as a sentence.
 
-    Those of a layer that was rebuilt did, since its function takes no mask. Plain Keras
-    has no layer that propagates a mask and does not use it.
+    A layer that was rebuilt counted padding in every release, since its function takes
+    no mask. They keep the statistics of Keras 3: it has no layer that hands on a mask
+    without using it.
     """
     layers = keras_internals.sublayers(model)
     if not any(map(_masks, layers)):
