@@ -9,6 +9,7 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies._common.warnings import warn
 from keras_policies.loss_scaling import halting
+from keras_policies.loss_scaling.loop_state import read
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 from keras_policies.loss_scaling.status import (
     is_scaling,
@@ -140,7 +141,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         Plain Keras does not count the former.
         """
         optimizer = self.model.optimizer
-        applied = int(keras_internals.step_count(optimizer.inner_optimizer))
+        applied = int(read(keras_internals.step_count(optimizer.inner_optimizer)))
         if isinstance(optimizer, LossScaleOptimizer):
             return int(optimizer.skipped_steps), applied
         return self._batches - applied, applied

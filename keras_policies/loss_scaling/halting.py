@@ -3,6 +3,7 @@
 from typing import Any
 
 from keras_policies._common.warnings import warn
+from keras_policies.loss_scaling.loop_state import read
 
 BEFORE = "steps_before_fit"  # attribute of an optimizer: steps applied, and skipped
 IS_SAID = "halting_is_said"  # attribute: a LossScaleLogger has warned
@@ -17,7 +18,7 @@ def warn_if_halted(optimizer: Any) -> None:
     scale, minimum = float(optimizer.loss_scale), optimizer.rule.minimum
     is_lowest = minimum is not None and scale <= minimum
     is_said = vars(optimizer).pop(IS_SAID, False)
-    is_last_skipped = optimizer.built and not int(optimizer.step_counter)
+    is_last_skipped = optimizer.built and not int(read(optimizer.step_counter))
     if skipped and is_lowest and is_last_skipped and not is_said:
         warn(
             f"fit ended with a skipped step, at the loss scale {scale:g}, its minimum. "

@@ -41,6 +41,14 @@ IN_SCOPE = (
 )
 
 
+def read(variable: keras.Variable | float) -> Tensor:
+    """Return the value of a variable as a tensor, of which `float` or `int` are taken.
+
+    A variable of a `tf.distribute.Strategy` has neither, and passes for a tensor.
+    """
+    return ops.stop_gradient(ops.convert_to_tensor(variable))
+
+
 def read_scale(optimizer: Any, method: str) -> Tensor:
     """Return the loss scale of an optimizer, which `method` is about to use.
 

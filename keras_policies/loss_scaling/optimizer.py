@@ -144,12 +144,12 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     def skipped_steps(self) -> Tensor:
         """integer scalar tensor, the steps skipped since the optimizer was created."""
         # Plain Keras leaves this variable at zero: it counts in the inner optimizer's.
-        return _value(keras_internals.step_count(self))
+        return loop_state.read(keras_internals.step_count(self))
 
     @property
     def applied_steps(self) -> Tensor:
         """integer scalar tensor, the steps not skipped (also those that accumulate)."""
-        return _value(keras_internals.step_count(self.inner_optimizer))
+        return loop_state.read(keras_internals.step_count(self.inner_optimizer))
 
     def build(self, var_list: list[keras.Variable]) -> None:
         # As stock, but an inner optimizer that is already built keeps its state.
@@ -386,8 +386,3 @@ class LossScaleOptimizer(InnerHyperparameters, SavedAsStock):
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
-
-
-def _value(variable: keras.Variable) -> Tensor:
-    """Return a variable's value; on TensorFlow, a variable can pass for a tensor."""
-    return ops.stop_gradient(ops.convert_to_tensor(variable))

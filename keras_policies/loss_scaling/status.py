@@ -8,6 +8,7 @@ from keras import ops
 from keras_policies import keras_internals
 from keras_policies.loss_scaling import configs
 from keras_policies.loss_scaling import loss_scale as loss_scales
+from keras_policies.loss_scaling.loop_state import read
 from keras_policies.loss_scaling.loss_scale import FixedLossScale, LossScale
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 from keras_policies.policies.names import auto
@@ -56,7 +57,7 @@ def scaling_of(model: keras.Model) -> Scaling:
         is_stock = not isinstance(optimizer, LossScaleOptimizer)
         return Scaling(
             rule_of(optimizer),
-            float(value),
+            float(read(value)),
             is_stock=is_stock,
             is_only=not other_optimizers(model),
         )

@@ -28,7 +28,7 @@ from keras_policies.legacy.readers import readers
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*((classes|configs) of these layers|were left out|makes no difference"
-    "|a mask attached)"
+    "|a mask attached|inputs are masks, 0 or 1)"
 )
 RELEASES = [
     release

@@ -52,7 +52,9 @@ def model_of(policy, rule, **options):
 
 def fit_step(model, x, y):
     """Train one step by `Model.fit`, on a batch that is not split further."""
-    model.fit(x, y, batch_size=len(x), shuffle=False, verbose=0)
+    options = {"batch_size": len(x), "shuffle": False, "verbose": 0}
+    logs = model.fit(x, y, **options, callbacks=[mp.LossScaleLogger()]).history
+    assert logs["loss_scale"] == [float(model.optimizer.loss_scale)]
 
 
 def trained(model, data, copies, step=fit_step):
