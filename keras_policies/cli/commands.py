@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from keras_policies.cli.tasks import Conversion, Result, Task
 
 
+REPORT_FILES = "keras_policies.cli.report_files"
+
+
 class CommandLineError(ValueError):
     """The command line is wrong; the message names the argument."""
 
@@ -75,12 +78,11 @@ def inspect(arguments: argparse.Namespace) -> int:
     from keras_policies.cli import folders, outcomes, tasks
     from keras_policies.legacy import inspection
 
-    _check_report(arguments.report)
+    if arguments.report is not None:
+        importlib.import_module(REPORT_FILES).check(arguments.report)
     paths = folders.models(arguments.paths, arguments.recursive)
     is_one = paths == arguments.paths
-    if arguments.backend is not None:
-        startup.set_backend(arguments.backend)
-    startup.choose_backend()  # as `convert` does; nothing is imported
+    _choose_backend(arguments)  # as `convert` does; nothing is imported
     todo = [tasks.Inspection(path) for path in paths]
     is_text = not (arguments.json or arguments.quiet or arguments.report)
     if is_one and len(paths) == 1 and is_text:
@@ -250,7 +252,8 @@ def _check_convert(arguments: argparse.Namespace) -> None:
     """Raise if the command line is wrong, before Keras is imported for it."""
     from keras_policies.legacy import atomic_file
 
-    _check_report(arguments.report)
+    if arguments.report is not None:
+        importlib.import_module(REPORT_FILES).check(arguments.report)
     many, paths = arguments.output_dir is not None, arguments.paths
     if not many and len(paths) != 2:
         raise CommandLineError(
@@ -275,18 +278,6 @@ def _check_convert(arguments: argparse.Namespace) -> None:
             atomic_file.check_ending(paths[1])
         except ValueError as error:
             raise CommandLineError(str(error)) from error
-
-
-def _check_report(path: str | None) -> None:
-    """Raise if a report cannot be written, before anything else is done."""
-    if path is None:
-        return
-    if not path.endswith((".json", ".md")):
-        reason = "expected a name that ends in '.json' or '.md'."
-        raise CommandLineError(f"--report {path!r}: {reason}")
-    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
-        why = "it is a folder." if os.path.isdir(path) else "there is no such folder."
-        raise CommandLineError(f"--report {path!r}: {why}")
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -317,10 +308,10 @@ def _conversion(
     objects = functools.partial(_custom_objects, arguments.custom_objects)
     many, skips = arguments.output_dir is not None, arguments.skip_existing
     values = source, target, options, objects, many, skips, other
-    if arguments.dry_run:
-        names = frozenset(_parsed(text)[0] for text in arguments.custom_objects)
-        return tasks.Rehearsal(*values, names)
-    return tasks.Conversion(*values)
+    if not arguments.dry_run:
+        return tasks.Conversion(*values)
+    chosen = arguments.custom_objects, arguments.policy, arguments.unsafe
+    return tasks.Rehearsal(*values, needs_keras=any(chosen))
 
 
 def _run(
@@ -354,9 +345,11 @@ def _run(
             outcome = task.check()
             ready(outcome) if outcome else remaining.append(task)
         processes = 1
-        if remaining and remaining[0].builds:
+        if remaining and remaining[0].needs_keras:
             processes = min(arguments.jobs, len(remaining))
             _prepare(arguments, processes)
+        else:
+            _choose_backend(arguments)
         many.run(remaining, processes, doing, ready)
     except KeyboardInterrupt:
         outcomes.ended(arguments, known, len(todo) + len(others), is_one)
@@ -364,13 +357,18 @@ def _run(
     return outcomes.ended(arguments, known, len(todo) + len(others), is_one)
 
 
-def _prepare(arguments: argparse.Namespace, processes: int) -> None:
-    """Choose the backend for building; raise if a package is not installed."""
+def _choose_backend(arguments: argparse.Namespace) -> str | None:
+    """Choose the backend, and return its name unless the user had chosen one."""
     if arguments.backend is not None:
         startup.set_backend(arguments.backend)
     # Code in a file was written for tf.keras and often calls TensorFlow.
-    preferred = ("tensorflow",) if arguments.unsafe else ()
-    backend = startup.choose_backend((*preferred, *startup.LIGHTEST_FIRST))
+    preferred = ("tensorflow",) if vars(arguments).get("unsafe") else ()
+    return startup.choose_backend((*preferred, *startup.LIGHTEST_FIRST))
+
+
+def _prepare(arguments: argparse.Namespace, processes: int) -> None:
+    """Choose the backend for building; raise if a package is not installed."""
+    backend = _choose_backend(arguments)
     if backend and not arguments.quiet:
         chosen = f"backend: {backend} (--backend chooses another)"
         print(chosen, file=sys.stderr)

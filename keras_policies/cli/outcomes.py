@@ -59,7 +59,8 @@ def ended(
     if not statuses.isdisjoint(FAILURES) or (is_one and tasks.KERAS_3 in statuses):
         return FAILED
     is_strict = vars(arguments).get("strict")
-    is_partly = is_strict and any(result.kind in STRICT for result in results)
+    outcomes = {result.details.get("outcome") for result in results}
+    is_partly = is_strict and not STRICT.isdisjoint(outcomes)
     return PARTLY if is_partly or tasks.OPENS_IF in statuses else OK
 
 
@@ -71,7 +72,7 @@ def described(arguments: argparse.Namespace, description: ModelDescription) -> i
     problem = Problem(description.path, description.problem, str(description.code))
     sys.stdout.flush()
     _reports().print_problems([problem], arguments.verbose)
-    return PARTLY if problem.status == tasks.OPENS_IF else FAILED
+    return PARTLY if description.opens_if else FAILED
 
 
 def _reports() -> types.ModuleType:

@@ -1,16 +1,28 @@
 """Writes the results of a command to a file: `.json` for programs, `.md` for people."""
 
 import json
+import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_policies._common.text import one_line
 from keras_policies.cli import reports
+from keras_policies.cli.commands import CommandLineError
 from keras_policies.cli.tasks import Result
 from keras_policies.legacy import atomic_file
 
 ENDINGS = ".json", ".md"
 ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>#|"})
+
+
+def check(path: str) -> None:
+    """Raise if a report cannot be written, before anything else is done."""
+    if not path.endswith(ENDINGS):
+        reason = "expected a name that ends in '.json' or '.md'."
+        raise CommandLineError(f"--report {path!r}: {reason}")
+    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
+        why = "it is a folder." if os.path.isdir(path) else "there is no such folder."
+        raise CommandLineError(f"--report {path!r}: {why}")
 
 
 def write(path: pathlib.Path, results: Sequence[Result], count: int) -> None:

@@ -37,6 +37,7 @@ KINDS = {
     Outcome.REBUILT.value: _row(Outcome.REBUILT, "cyan"),
     Outcome.TRAINS_DIFFERENTLY.value: _row(Outcome.TRAINS_DIFFERENTLY, "yellow"),
     Outcome.LOST.value: _row(Outcome.LOST, "magenta"),
+    Outcome.NEW_WEIGHTS.value: _row(Outcome.NEW_WEIGHTS, "bold magenta"),
     tasks.OPENS: Row("opens", "green"),
     tasks.CONVERTED: Row("converted", "green"),
     tasks.VERIFIED: Row("verified", "green"),

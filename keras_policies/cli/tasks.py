@@ -3,6 +3,7 @@
 A task is pickled to the process that runs it, so it holds only plain values.
 """
 
+import contextlib
 import dataclasses
 import gc
 import importlib
@@ -19,6 +20,9 @@ from keras_policies._common.types import Config, CustomObjects, Path
 from keras_policies.cli import output
 from keras_policies.legacy import atomic_file, descriptions, inspection
 from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
+from keras_policies.legacy.options import OPENING, checked_options
+from keras_policies.legacy.plan.classes import checked_objects
+from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.readers import readers
 
 if TYPE_CHECKING:
@@ -30,8 +34,6 @@ PRELOADED = ["keras_policies._installed", "keras_policies.legacy.conversion"]
 EXISTS = "it already exists."  # perhaps since a run that was stopped
 LARGE = 10_000_000  # parameters
 OPENS, OPENS_IF = "opens", "opens_if"  # of inspect
-# Codes of errors that do not occur with an option, a package or another backend.
-CONDITIONS = "KP202", "KP301", "KP303", "KP304", "KP306", "KP307", "KP403"
 PASSED_OVER = "passed_over"  # in a search through folders
 CONVERTED, PLANNED, SKIPPED = "converted", "planned", "skipped"  # of convert
 VERIFIED, NOT_RECORDED = "verified", "not_recorded"  # of verify
@@ -55,11 +57,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.place}{self.text}"
-
-    @property
-    def status(self) -> str:
-        """str, `OPENS_IF` if an option, a package or a backend helps, or `FAILED`."""
-        return OPENS_IF if self.code in CONDITIONS else FAILED
 
     @classmethod
     def of(cls, error: Exception, path: str, code: str = "KP002") -> "Problem":
@@ -95,7 +92,7 @@ class Result:
     @property
     def kind(self) -> str:
         """str, the outcome of a model that opens or was converted, or the status."""
-        return self.details.get("outcome") or self.status
+        return (self.status != PLANNED and self.details.get("outcome")) or self.status
 
     @property
     def has_failed(self) -> bool:
@@ -118,7 +115,7 @@ class Task:
 
     path: str
     KEYS: ClassVar[tuple[str, ...]]  # of `Result.details`
-    builds: ClassVar[bool] = False  # whether it needs Keras
+    needs_keras: bool = False
 
     def check(self) -> Result | None:
         """Return the outcome if it is known without Keras, or None."""
@@ -150,6 +147,13 @@ class Task:
             return dataclasses.replace(failed, status=KERAS_3) if is_new else failed
 
 
+def status_of(found: descriptions.ModelDescription) -> str:
+    """Return the status of a model that was inspected."""
+    if found.problem is None:
+        return OPENS
+    return OPENS_IF if found.opens_if else FAILED
+
+
 def _names(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
@@ -159,10 +163,11 @@ class Inspection(Task):
     """A file to describe."""
 
     path: str
-    KEYS = (*_names(descriptions.ModelDescription)[:-1], "outcome", "parts")
+    KEYS = (*_names(descriptions.ModelDescription)[:-2], "outcome", "parts")
 
     def _run(self) -> tuple[str, Config]:
-        return OPENS, inspection.inspect_model(self.path).as_dict()
+        found = inspection.inspect_model(self.path)
+        return status_of(found), found.as_dict()
 
     def run(self) -> Result:
         """Describe the file; if `load_model` will raise, also say why."""
@@ -170,8 +175,7 @@ class Inspection(Task):
         text, code = done.details["problem"], done.details["code"]
         if text is None:
             return done
-        problem = Problem(self.path, text, code)
-        return dataclasses.replace(done, status=problem.status, problem=problem)
+        return dataclasses.replace(done, problem=Problem(self.path, text, code))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +190,7 @@ class Conversion(Task):
     makes_folder: bool = False  # whether to create the destination's folder
     skips_existing: bool = False
     other: str = ""  # the path of a model that has the same destination
-    builds = True
+    needs_keras: bool = True
     KEYS = (
         *("destination", "outcome", "parts", "largest_difference"),
         *("allowed_difference", "graph_difference", "not_checked", "checked_on"),
@@ -245,17 +249,19 @@ class Conversion(Task):
 
 @dataclasses.dataclass(frozen=True)
 class Rehearsal(Conversion):
-    """A dry run of a conversion: the file is inspected, and nothing is written."""
-
-    given: frozenset[str] = frozenset()  # the names of the custom objects
-    builds = False
+    """A dry run of a conversion: its plan is made, and nothing is built or written."""
 
     def _run(self) -> tuple[str, Config]:
-        found = inspection.inspect_model(self.path)
-        is_given = found.code in CONDITIONS and self.given >= {*found.missing}
-        if found.problem and not (self.given and is_given):
-            raise LegacyModelError(found.problem, path=self.path, code=found.code or "")
-        return PLANNED, self._empty()
+        given = {**self.options}
+        opening = checked_options(**{name: given[name] for name in OPENING})
+        with contextlib.ExitStack() as stack:
+            if self.needs_keras:
+                objects = checked_objects(self.custom_objects())
+                stack.enter_context(_imported().scope_of(objects))
+            policy = checked_policy(given["dtype_policy"])
+            found = inspection.rehearse(self.path, policy, opening, given["weights"])
+        told = found.as_dict()
+        return PLANNED, self._empty() | {key: told[key] for key in ("outcome", "parts")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,7 +272,7 @@ class Verification(Task):
     outputs: pathlib.Path
     options: Mapping[str, Any]
     custom_objects: Callable[[], CustomObjects]
-    builds = True
+    needs_keras: bool = True
     KEYS = "outputs", "largest_difference", "allowed_difference", "not_plain"
 
     def check(self) -> Result | None:

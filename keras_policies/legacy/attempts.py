@@ -68,7 +68,8 @@ def first(
     problem = _about_signature(worst, legacy, options)
     if not (problem.hint or isinstance(problem, errors.LimitError)):
         problem.hint = str(hints.load_weights_into_code(legacy.path))
-    problem.hint += _about_serving(problem, legacy, options)
+    if serving := _about_serving(problem, legacy, options):
+        problem.hint, problem.opens_if = problem.hint + serving, True
     raise problem from problem.__cause__
 
 
@@ -99,6 +100,7 @@ def _about_signature(
         names += sorted(others, key=lambda name: ("greedy" not in name, name))
     if names and not problem.hint:
         ways = [way for name in names[:OTHERS] if (way := _way(name, legacy, options))]
+        problem.opens_if = bool(ways)
         problem.hint = (
             f"Pass {' or '.join(ways)} to open another function of the file."
             if ways

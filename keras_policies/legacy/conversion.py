@@ -47,6 +47,7 @@ from keras_policies.legacy.base.outcomes import (
 )
 from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.guards.paths import check_regular
+from keras_policies.legacy.options import checked_options
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS
@@ -209,7 +210,7 @@ def convert_model(
         ()
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
-    options = loading.checked_options(
+    options = checked_options(
         lost,
         signature,
         backends,
@@ -221,8 +222,7 @@ def convert_model(
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
-    scope = keras_internals.custom_object_scope(_also_as_saved(objects))
-    names = keras_internals.fresh_names()
+    scope, names = scope_of(objects), keras_internals.fresh_names()
     with located(source), scope, names, contextlib.ExitStack() as precision:
         built = loading.rebuild(source, policy, options, weights, verify=True)
         if any(map(_is_narrowed, built.model.weights)):
@@ -260,11 +260,11 @@ def _is_narrowed(variable: keras.Variable) -> bool:
     return str(variable.dtype) == "float64" != held
 
 
-def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
-    """Return custom objects, also under the names that Keras saves for them."""
+def scope_of(custom_objects: dict[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """Return a scope of objects, also under the names that Keras saves for them."""
     named = [item for item in custom_objects.values() if hasattr(item, "__name__")]
     saved = {keras.saving.get_registered_name(item): item for item in named}
-    return saved | custom_objects
+    return keras_internals.custom_object_scope(saved | custom_objects)
 
 
 def verify_model(
@@ -284,11 +284,9 @@ def verify_model(
     arguments of `checked_options`.
     """
     recorded = verification.read(outputs)
-    objects = checked_objects(custom_objects)
-    scope = keras_internals.custom_object_scope(_also_as_saved(objects))
-    with located(path), scope:
+    with located(path), scope_of(checked_objects(custom_objects)):
         policy = checked_policy(dtype_policy)
-        options = loading.checked_options(**opening)
+        options = checked_options(**opening)
         try:
             built = loading.rebuild(path, policy, options, weights, compile=False)
         except Keras3ModelError:

@@ -91,6 +91,8 @@ class ModelDescription:
         code: the code of that error, such as `"KP301"`, or None.
         parts: tuple of `LeftOut`, how the model that `load_model` returns will differ,
             as far as this is known without building it.
+        opens_if: whether an option, a package or another backend that `problem` names
+            opens the model.
 
     Example:
         >>> found = inspect_model("model_of_2020")
@@ -120,6 +122,7 @@ class ModelDescription:
     problem: str | None = None
     code: str | None = None
     parts: tuple[LeftOut, ...] = ()
+    opens_if: bool = False
 
     @property
     def outcome(self) -> Outcome | None:
@@ -150,7 +153,7 @@ class ModelDescription:
         values = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
         for plain, layer in zip(values["layers"], self.layers, strict=True):
             plain["loss_scale"] = _text(layer.loss_scale)
-        del values["parts"]
+        del values["parts"], values["opens_if"]
         outcome = self.outcome and self.outcome.value
         return {**values, "outcome": outcome, "parts": plain_parts(self.parts)}
 

@@ -4,8 +4,9 @@ import collections
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from keras_policies._common.types import Config, Source
+from keras_policies._common.types import Config, Path, PolicyLike, Source
 from keras_policies.legacy import attempts
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import policy_name
@@ -27,9 +28,17 @@ from keras_policies.legacy.readers import readers, sources
 REBUILT = "rebuilt from its traced function"  # in `LayerDescription.becomes`
 
 
-def _described(
-    node: Config, prefix: str, parameters: Mapping[str, int], report: Report
-) -> Iterator[LayerDescription]:
+class _Known(NamedTuple):
+    """What is known of layers, by path or by class."""
+
+    report: Report
+    parameters: Mapping[str, int]
+    missing: frozenset[str]  # classes
+    missing_ops: frozenset[str]  # paths of layers
+
+
+def _described(node: Config, prefix: str, known: _Known) -> Iterator[LayerDescription]:
+    report, parameters = known.report, known.parameters
     path = f"{prefix}{configs.name_of(node)}"
     written = report.dtypes.get(path)
     compute_dtype, variable_dtype = policies.dtypes_of(written)
@@ -42,10 +51,10 @@ def _described(
         compute_dtype=compute_dtype,
         variable_dtype=variable_dtype,
         parameters=parameters.get(path, 0),
-        becomes=_becomes(node["class_name"], path, report),
+        becomes=_becomes(node["class_name"], path, known),
     )
     for child in _inner_layers(node, path, report):
-        yield from _described(child, f"{path}/", parameters, report)
+        yield from _described(child, f"{path}/", known)
 
 
 def _inner_layers(node: Config, path: str, report: Report) -> Sequence[Config]:
@@ -54,17 +63,17 @@ def _inner_layers(node: Config, path: str, report: Report) -> Sequence[Config]:
     return (rebuilt and rebuilt.layers) or configs.inner_layers(node)
 
 
-def _becomes(class_name: str, path: str, report: Report) -> str | None:
+def _becomes(class_name: str, path: str, known: _Known) -> str | None:
     """Return a text about the replacement of a layer, or None."""
+    report = known.report
     if path in report.reconstructions:
         return REBUILT
-    if class_name in dict(report.missing) or path in report.code:
+    if class_name in known.missing or path in report.code:
         return None
     if path in report.rebuilt:
         return f"rebuilt from {report.rebuilt[path]}"
     if op_layers.is_op(class_name):
-        is_missing = any(path == layer for _, layer in report.missing_ops)
-        return None if is_missing else "keras.ops"
+        return None if path in known.missing_ops else "keras.ops"
     return classes.keras_name(class_name)
 
 
@@ -110,13 +119,19 @@ def describe(
     if itself is not None:
         parameters = {**itself.parameters}
         total = sum(parameters.values())
+    known = _Known(
+        report=report,
+        parameters=parameters,
+        missing=frozenset(name for name, _ in report.missing),
+        missing_ops=frozenset(path for _, path in report.missing_ops),
+    )
     described = tuple(
         item
         for node in _inner_layers(legacy.config, "", report)
-        for item in _described(node, "", parameters, report)
+        for item in _described(node, "", known)
     )
     of_itself = [f"the model itself is {REBUILT}"] if itself is not None else []
-    missing = {*dict(report.missing), *report.code, *training.missing(fitting)}
+    missing = {*known.missing, *report.code, *training.missing(fitting)}
     return ModelDescription(
         path=legacy.path,
         format=legacy.format,
@@ -138,6 +153,7 @@ def describe(
         parts=(*parts.of_plan(planned), *parts.in_training(planned)),
         problem=None if problem is None else problem.problem,
         code=None if problem is None else problem.code,
+        opens_if=problem is not None and problem.opens_if,
     )
 
 
@@ -176,6 +192,18 @@ def inspect_model(path: Source) -> ModelDescription:
             except LegacyModelError:
                 raise error from error.__cause__
             return describe(planned, error)
+
+
+def rehearse(
+    path: Source, policy: PolicyLike | None, options: Options, weights: Path | None
+) -> ModelDescription:
+    """Describe the model that `convert_model` would build, or raise its error.
+
+    The user's classes are those of the surrounding `custom_object_scope`.
+    """
+    sources.check_meant(path)
+    with readers.read(path, weights, needs_weights=True) as legacy, corrupt(path):
+        return attempts.first(legacy, policy, options, _described_here)
 
 
 def _described_here(planned: plan.Plan) -> ModelDescription:

@@ -22,7 +22,7 @@ from keras_policies.legacy.assembly.comparison import Check, EqualForMasksError
 from keras_policies.legacy.base import errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.outcomes import LeftOut, Outcome
-from keras_policies.legacy.plan import input_sizes
+from keras_policies.legacy.options import checked_options
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.policies import checked_policy
@@ -31,9 +31,6 @@ from keras_policies.legacy.readers import readers, sources
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.weights_loading import load_weights
 
-# How to treat layers whose classes are missing.
-LOST = "rebuild", "numbers", "refuse"
-TEXTS = "inside", "outside"  # where texts become numbers: inside the model or outside
 _texts_by_model = weakref.WeakKeyDictionary[keras.Model, TextInputs]()
 
 
@@ -161,11 +158,6 @@ def load_model(
             warn.warn(notice)
         if built.texts is not None:
             _texts_by_model[built.model] = built.texts
-        if not built.plan.legacy.has_weights and weights is None:
-            warn.warn(
-                f"{file}: the file has no weights, so the model has new ones. "
-                'Pass weights="weights.h5", or call load_weights(model, "weights.h5").'
-            )
         return _with_file(built.model, filepath)
     model = keras_files.open_with_keras(
         filepath, custom_objects, compile=compile, safe_mode=safe_mode
@@ -178,33 +170,6 @@ def _with_file(model: keras.Model, source: Source) -> keras.Model:
     if isinstance(source, str | os.PathLike):
         vars(model)["keras_policies_file"] = os.path.abspath(source)
     return model
-
-
-def checked_options(
-    lost: str,
-    signature: str | None = None,
-    backends: Collection[str] = BACKENDS,
-    *,
-    safe_mode: bool = True,
-    texts: str = "inside",
-    input_shapes: InputShapes = None,
-) -> Options:
-    """Return the `Options` for these arguments of `load_model`."""
-    if not {*backends} <= {*BACKENDS}:
-        raise ValueError(f"backends must be among {BACKENDS}, received {backends!r}.")
-    if lost not in LOST:
-        raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
-    if texts not in TEXTS:
-        raise ValueError(f"texts must be one of {TEXTS}, received {texts!r}.")
-    return Options(
-        safe_mode,
-        reconstructs=lost != "refuse",
-        keeps_texts=lost != "numbers",
-        signature=signature,
-        backends=tuple(backends),
-        input_shapes=input_sizes.checked(input_shapes),
-        texts_outside=texts == "outside",
-    )
 
 
 def text_inputs(model: keras.Model) -> TextInputs:
@@ -249,10 +214,7 @@ def rebuild(
     Also raises Keras3ModelError.
     """
     sources.check_meant(path)
-    with readers.read(path, weights) as legacy:
-        if needs_weights and not legacy.has_weights and weights is None:
-            reason = "the file has an architecture, but no weights."
-            raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
+    with readers.read(path, weights, needs_weights=needs_weights) as legacy:
 
         def made(planned: Plan) -> build.Built:
             with progress.bar(f"Reading {path}", legacy.size) as advance:

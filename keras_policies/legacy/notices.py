@@ -15,6 +15,7 @@ LATER = "KP605", "KP608"
 UNCOMPILED = "KP601", "KP602"
 # What precedes the parts of an outcome.
 STARTS = {
+    Outcome.NEW_WEIGHTS: "",
     Outcome.LOST: "these parts of it or of its training configuration were left out: ",
     Outcome.TRAINS_DIFFERENTLY: "it trains differently in this: ",
     Outcome.REBUILT: "",

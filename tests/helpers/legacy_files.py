@@ -165,6 +165,14 @@ def unpacked(folder, archives):
     return folder
 
 
+def unpacked_models(folder, archive, names):
+    """Unpack some models of a tar archive of this package, and return the folder."""
+    with tarfile.open(FOLDER / f"{archive}.tar.xz") as file:
+        chosen = [x for x in file if x.name.removeprefix("./").startswith(names)]
+        file.extractall(folder, chosen, filter="data")
+    return folder
+
+
 @functools.cache  # several modules look into the same archives
 def parts_of(archive):
     """Return the parts of each path in a tar archive."""

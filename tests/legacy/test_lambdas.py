@@ -296,7 +296,7 @@ def test_a_lambda_computes_in_the_dtype_of_its_policy(tmp_path):
     assert model.get_layer("twice").output.dtype == "float16"
 
 
-@pytest.mark.filterwarnings("ignore:.*has no weights")
+@pytest.mark.filterwarnings("ignore:.*all weights are new")
 @pytest.mark.parametrize("has_mask", [False, True])
 def test_a_lambda_over_time_is_called_on_each_step(has_mask, tmp_path):
     steps = (GLOBAL, 0), (ATTR, 1), (FAST, 0), (CONST, 0), (CALL, 2), (RETURN, 0)

@@ -18,6 +18,7 @@ from keras_policies import LegacyModelError, keras_internals, load_model, text_i
 from keras_policies.legacy import loading
 from keras_policies.legacy.assembly import checking
 from keras_policies.legacy.base.traced_functions import Table
+from keras_policies.legacy.options import checked_options
 from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 from keras_policies.legacy.readers import readers
@@ -118,8 +119,8 @@ def test_with_its_texts_outside_it_predicts_what_tensorflow_did(name, folder):
 def test_its_own_graph_is_interpreted_and_agrees(name, folder):
     path = folder / name / "model"
     lost = "rebuild" if IS_TENSORFLOW else "numbers"
-    options = loading.checked_options(lost)
-    built = loading.rebuild(path, None, options, verify=True)
+    chosen = checked_options(lost)
+    built = loading.rebuild(path, None, chosen, verify=True)
     assert built.check.difference < 1e-6
 
 
@@ -192,7 +193,7 @@ def test_what_is_saved_opens_in_stock_keras(
 
 def test_a_wrong_vocabulary_is_found(folder):
     path = folder / "2.15.1" / "retrieval_of_numbers" / "model"
-    built = loading.rebuild(path, None, loading.checked_options("rebuild"))
+    built = loading.rebuild(path, None, checked_options("rebuild"))
     lookups(built.model)["integer_lookup"].set_vocabulary([9, 7, 42])
     with pytest.raises(LegacyModelError, match="other numbers than its own graph"):
         checking.check(built.model, built.plan, None)

@@ -13,6 +13,7 @@ from models import assert_close, assert_moved, called_by_name, layers_in
 from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy import loading
+from keras_policies.legacy.options import checked_options
 from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.plan.reconstruction.reference import Interpreter
 from keras_policies.legacy.readers import readers
@@ -166,8 +167,8 @@ def test_its_own_graph_is_interpreted_and_agrees(name, folder):
     case = folder / name
     lost = "numbers" if case.name in ESTIMATORS else "rebuild"
     signature = "predict/features" if case.name == "estimator_parsed" else None
-    options = loading.checked_options(lost, signature)
-    built = loading.rebuild(case / "model", None, options, verify=True)
+    chosen = checked_options(lost, signature)
+    built = loading.rebuild(case / "model", None, chosen, verify=True)
     assert built.check.difference < 1e-5
 
 

@@ -20,6 +20,7 @@ import keras_policies
 from keras_policies import LegacyModelError, TextInputs, load_model, text_inputs
 from keras_policies.cli.main import main
 from keras_policies.legacy import loading
+from keras_policies.legacy.options import checked_options
 from keras_policies.legacy.texts.layers import TextLayer
 
 pytestmark = [
@@ -128,8 +129,8 @@ def test_texts_outside_need_no_tensorflow(folder):
 
 
 def rebuilt(path):
-    options = loading.checked_options("rebuild", texts="outside")
-    return loading.rebuild(path, None, options, verify=True)
+    chosen = checked_options("rebuild", texts="outside")
+    return loading.rebuild(path, None, chosen, verify=True)
 
 
 @pytest.mark.parametrize("case", ["towers", "hashed", "shared", "nested", "ranking"])
@@ -367,7 +368,7 @@ def architecture(class_name, between=()):
 
 
 @pytest.mark.parametrize("cls", [OwnModel, OwnSequence])
-@pytest.mark.filterwarnings("ignore:.*has no weights")
+@pytest.mark.filterwarnings("ignore:.*all weights are new")
 def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps(architecture(cls.__name__)))
@@ -380,7 +381,7 @@ def test_texts_are_read_outside_of_models_of_own_classes(cls, tmp_path):
 
 
 @legacy_files.needs_unused_inputs
-@pytest.mark.filterwarnings("ignore:.*has no weights", "ignore:.*providing `inputs`")
+@pytest.mark.filterwarnings("ignore:.*all weights", "ignore:.*providing `inputs`")
 def test_inputs_without_texts_keep_their_keys_in_a_dict(tmp_path):
     path, written = tmp_path / "model.json", architecture("OwnModel")
     config = written["config"]
@@ -403,7 +404,7 @@ TWICE = (
 )
 
 
-@pytest.mark.filterwarnings("ignore:.*has no weights")
+@pytest.mark.filterwarnings("ignore:.*all weights are new")
 def test_texts_are_read_outside_of_a_sequential_with_a_lambda(tmp_path):
     written = architecture("Sequential")
     path = tmp_path / "model.json"

@@ -249,7 +249,7 @@ def test_an_error_or_a_note_about_a_class_names_the_option(tmp_path, capsys):
     assert "To use a class, pass --custom-objects Scale=MODULE:NAME.\n" in told
     assert main(["convert", str(NAMED), f"{new}.keras"]) == 1
     told = capsys.readouterr().err
-    assert "or pass it: --custom-objects payload=MODULE:NAME.\n" in told
+    assert "Pass it: --custom-objects payload=MODULE:NAME. A class dec" in told
     with pytest.warns(UserWarning, match=r"pass custom_objects=\{'Scale': \.\.\.\}\.$"):
         keras_policies.load_model(LOST)
     with pytest.raises(LegacyModelError, match=r"custom_objects=\{'payload': \.\.\.\}"):

@@ -153,7 +153,7 @@ def test_a_name_forges_no_line_of_a_description_a_warning_or_an_error(forged):
     assert "\n" not in str(raised.value)
     with h5py.File(model) as file:
         model.with_suffix(".json").write_text(file.attrs["model_config"])
-    with pytest.warns(match=re.escape(f"{ESCAPED}.json: the file has no weights")):
+    with pytest.warns(match=re.escape(f"{ESCAPED}.json: the model was opened")):
         load_model(model.with_suffix(".json"))
 
 

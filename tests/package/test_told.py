@@ -200,6 +200,11 @@ def test_links_to_themselves_and_names_that_are_too_long_end_no_command(
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     found = {pathlib.Path(row["path"]).name: row["status"] for row in rows}
     assert found == {long: "failed", "other.h5": "planned"}
+    shutil.rmtree(zoo / long)
+    shutil.copytree(CORPUS / "func_conv_fixed/saved_model", zoo / long)
+    assert keras_policies.inspect_model(zoo / long).outcome.value == COMPLETE
+    with pytest.raises(keras_policies.LegacyModelError, match="cannot be read|no such"):
+        keras_policies.load_model(zoo / (long + long))
 
 
 @pytest.mark.parametrize("frozen", ["a", "b"])

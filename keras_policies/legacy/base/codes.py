@@ -173,6 +173,9 @@ Use it to predict; before you train it, read what differs.
 KP623 Something is lost
 The model lacks a loss, a metric, the state of the optimizer, a regularizer or weights.
 Read what is lost; pass it as a custom object, or set it again in code.
+KP624 The weights are new
+The file is an architecture without weights, so they were initialized as for training.
+Pass the file with its weights: `weights=` (`--weights`).
 """
 _LINES = iter(_TABLE.splitlines())
 CODES = {

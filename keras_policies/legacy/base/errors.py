@@ -36,6 +36,8 @@ class LegacyModelError(ValueError):
         signatures: names of signatures of the file that may open instead.
         code: str, the stable code of the kind of error, such as `"KP101"`; by default,
             that of the class or hint. `keras-policies explain` says what it means.
+        opens_if: bool, whether the file opens with an option, a package or another
+            backend; by default, whether the hint names an argument.
 
     Example:
         >>> try:
@@ -59,11 +61,14 @@ class LegacyModelError(ValueError):
         suspects: Collection[str] = (),
         signatures: Collection[str] = (),
         code: str = "",
+        opens_if: bool | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = str(hint)
         self.code = code or self.CODE or (hint.code if isinstance(hint, Hint) else "")
+        names_argument = isinstance(hint, Hint) and bool(hint.arguments)
+        self.opens_if = names_argument if opens_if is None else opens_if
         self.path = path
         self.layer = layer
         self.suspects = frozenset(suspects)

@@ -96,6 +96,12 @@ PASS_WEIGHTS = Hint("Pass the file with its weights: {}.", (WEIGHTS,), "KP106")
 TRUST = Hint("If you trust where it came from, pass {}.", (UNSAFE,), "KP202")
 
 
+REGISTERED = (
+    "A class decorated with @keras.saving.register_keras_serializable() only has to be "
+    "imported."
+)
+
+
 def load_weights_into_code(path: Path) -> Hint:
     """Return a hint for a file that has weights, but no model to rebuild."""
     call = f"keras_policies.load_weights(model, {str(path)!r})"

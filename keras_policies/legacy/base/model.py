@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from keras_policies._common.types import Config
+from keras_policies._common.types import Config, Path
 from keras_policies.legacy.base.traced_functions import TracedFunctions
 from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 
@@ -84,6 +84,12 @@ class LegacyModel:
     traced: TracedFunctions | None = None  # the functions of a SavedModel
     not_converted: tuple[str, ...] = ()  # what the file has around the model
     has_weights: bool = True  # False if the file holds only an architecture
+    weights_file: Path | None = None  # which the user passed with an architecture
+
+    @property
+    def lacks_weights(self) -> bool:
+        """bool, whether there are no weights, so that the model gets new ones."""
+        return not self.has_weights and self.weights_file is None
 
     @property
     def size(self) -> int:

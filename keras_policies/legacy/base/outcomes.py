@@ -1,4 +1,4 @@
-"""The four outcomes of opening a model, and the parts of its file that decide them."""
+"""The outcomes of opening a model, and the parts of its file that decide them."""
 
 import enum
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,13 @@ class Outcome(enum.Enum):
     classes are missing. `TRAINS_DIFFERENTLY`: it predicts the same, but something that
     it did in training is not the same. `LOST`: it lacks something that is in the file,
     such as a loss, a metric, the state of the optimizer, a regularizer or weights.
+    `NEW_WEIGHTS`: the file is an architecture, and the weights are initialized anew.
 
     The outcomes are in this order: the outcome of a model is the last of its parts.
 
     Attributes:
-        value: str, in words: `"complete"`, `"rebuilt"`, `"trains differently"` or
-            `"lost"`, as in tables and in JSON.
+        value: str, in words: `"complete"`, `"rebuilt"`, `"trains differently"`,
+            `"lost"` or `"new weights"`, as in tables and in JSON.
         code: str, such as `"KP623"`, which `keras-policies explain` explains.
         remedy: str, what to do.
 
@@ -36,6 +37,7 @@ class Outcome(enum.Enum):
     REBUILT = "rebuilt"
     TRAINS_DIFFERENTLY = "trains differently"
     LOST = "lost"
+    NEW_WEIGHTS = "new weights"
 
     @property
     def code(self) -> str:
@@ -48,9 +50,10 @@ class Outcome(enum.Enum):
         return CODES[self.code].remedy
 
 
-CODES_OF = dict(zip(Outcome, ("KP620", "KP621", "KP622", "KP623"), strict=True))
+IN_ORDER = "KP620", "KP621", "KP622", "KP623", "KP624"
+CODES_OF = dict(zip(Outcome, IN_ORDER, strict=True))
 # The outcomes of models that `--strict` refuses.
-LOSING = Outcome.TRAINS_DIFFERENTLY, Outcome.LOST
+LOSING = Outcome.TRAINS_DIFFERENTLY, Outcome.LOST, Outcome.NEW_WEIGHTS
 # Code -> the outcome of a part with it, unless the part says otherwise.
 OUTCOMES = {
     "KP601": Outcome.LOST,

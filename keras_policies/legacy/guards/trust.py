@@ -84,10 +84,9 @@ def _check_object(config: Config, safe_mode: bool, functions: Collection[str]) -
         raise LegacyModelError(
             f"it names {name!r} in the module {config.get('module')!r}; modules that a "
             "file names are not imported.",
-            "Import it and decorate the class or function with "
-            "@keras.saving.register_keras_serializable(), or pass it: "
-            f"{hints.custom_object(name)}.",
+            f"Pass it: {hints.custom_object(name)}. {hints.REGISTERED}",
             code="KP301",
+            opens_if=True,
         )
 
 

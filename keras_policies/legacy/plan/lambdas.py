@@ -225,7 +225,7 @@ def _code(
             f"{hints.custom_object(path, 'function')}."
         )
         refused = LegacyModelError(
-            error.reason, hint.lstrip(), layer=path, code="KP304"
+            error.reason, hint.lstrip(), layer=path, code="KP304", opens_if=True
         )
         yield Report(code={path: refused})
         return None

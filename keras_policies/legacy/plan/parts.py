@@ -17,6 +17,9 @@ NOT_WRITTEN = "tf.keras wrote none of optimizers.legacy to .keras files: it star
 
 def of_plan(plan: Plan) -> Iterator[LeftOut]:
     """Yield the parts that differ whatever building the model shows."""
+    if plan.legacy.lacks_weights:
+        told = f"all weights are new, because the file has none: pass {hints.WEIGHTS}"
+        yield LeftOut(told, "KP607", Outcome.NEW_WEIGHTS)
     yield from left_out("KP601", plan.legacy.not_converted)
     yield from left_out("KP608", plan.report.not_converted)
     yield from fixed_training.parts(plan.legacy.config)

@@ -136,7 +136,8 @@ class Report:
             raise next(iter(self.code.values()))
         if self.code:
             reason = "\n".join(cut([*map(str, self.code.values())]))
-            raise LegacyModelError(reason, code="KP304")
+            opens_if = all(each.opens_if for each in self.code.values())
+            raise LegacyModelError(reason, code="KP304", opens_if=opens_if)
         if self.missing_ops:
             names = {name for name, _ in self.missing_ops}
             has_loop = not names.isdisjoint(LOOPS)
@@ -173,9 +174,9 @@ class Report:
             first = _short(min(self.missing)[0])
             raise LegacyModelError(
                 f"classes that Keras 3 does not have:\n{_listed(self.missing)}",
-                f"Pass them: {hints.custom_object(first)}. A class decorated with "
-                "@keras.saving.register_keras_serializable() only has to be imported.",
+                f"Pass them: {hints.custom_object(first)}. {hints.REGISTERED}",
                 code="KP301",
+                opens_if=True,
             )
 
 

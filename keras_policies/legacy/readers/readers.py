@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from keras_policies.legacy.base import errors
+from keras_policies.legacy.base import errors, hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths, texts
@@ -66,11 +66,14 @@ def check(path: FilePath) -> None:
 
 
 @contextlib.contextmanager
-def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyModel]:
+def read(
+    path: FilePath, weights: FilePath | None = None, *, needs_weights: bool = False
+) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` at `path`, whose tensors can be read in this context.
 
-    `weights` is the file with the weights if `path` is that of an architecture. Work in
-    this context is charged against a budget in proportion to the size of the file.
+    `weights` is the file with the weights if `path` is that of an architecture, which
+    is refused without them if `needs_weights`. Work in this context is charged against
+    a budget in proportion to the size of the file.
     """
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(fetching.fetched(path))
@@ -98,7 +101,11 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
             except LegacyModelError as error:
                 error.hint = error.hint or str(errors.COPY_AGAIN)
                 raise
-        yield dataclasses.replace(legacy, path=str(path))
+        legacy = dataclasses.replace(legacy, path=str(path), weights_file=weights)
+        if needs_weights and legacy.lacks_weights:
+            reason = "the file has an architecture, but no weights."
+            raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
+        yield legacy
 
 
 def _reader_name(path: pathlib.Path) -> str:

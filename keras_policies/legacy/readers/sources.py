@@ -103,7 +103,7 @@ def local(path: FilePath, weights: bool = False) -> Iterator[pathlib.Path]:
 
 def is_archive(path: pathlib.Path) -> bool:
     """Return whether a path is an archive of a model, not a `.keras` file."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return False
     try:
         with path.open("rb") as file:
@@ -118,7 +118,8 @@ def is_archive(path: pathlib.Path) -> bool:
 def one_level_down(path: pathlib.Path) -> pathlib.Path:
     """Return a path, or that of the only model in a folder or one level below."""
     with contextlib.suppress(PermissionError):  # the reader raises it
-        if path.is_dir() and not is_saved_model(path) and not is_keras_3(path):
+        is_folder = os.path.isdir(path) and not is_saved_model(path)
+        if is_folder and not is_keras_3(path):
             models = list(models_in(str(path), levels=1))
             if len(models) == 1:
                 return pathlib.Path(models[0])
@@ -193,7 +194,7 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
 
 def is_prefix(path: pathlib.Path) -> bool:
     """Return whether a path is the prefix of a checkpoint."""
-    return pathlib.Path(f"{path}{INDEX}").is_file()
+    return os.path.isfile(f"{path}{INDEX}")  # false for a name that is too long
 
 
 def prefix_of(path: pathlib.Path) -> pathlib.Path:
@@ -204,10 +205,10 @@ def prefix_of(path: pathlib.Path) -> pathlib.Path:
 
 def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
     """Return the prefixes of the checkpoints that a path is part of or contains."""
-    if path.is_dir() and not is_saved_model(path):
+    if os.path.isdir(path) and not is_saved_model(path):
         is_model = is_prefix(path / VARIABLES / VARIABLES)
         return [] if is_model else checkpoints_beside(path)
-    if not path.is_file():
+    if not os.path.isfile(path):
         return []
     if path.name == LIST:
         return checkpoints_beside(path.parent)

@@ -132,7 +132,7 @@ def with_unique_names(
             raise LegacyModelError(
                 f"the function that it recorded takes a tensor {spec.name!r} of any "
                 "rank, which a Functional model cannot have.",
-                f"Pass its shape, such as {hints.INPUT_SHAPES}.",
+                hints.Hint("Pass its shape, such as {}.", (hints.INPUT_SHAPES,)),
                 code="KP307",
             )
         name = names.take(spec.name or f"input_{number + 1}")
