@@ -108,6 +108,13 @@ def inputs_of(tensor: keras.KerasTensor) -> list[keras.KerasTensor]:
 
 
 @needs(GRAPHS)
+def first_inputs(layer: keras.Layer) -> list[keras.KerasTensor]:
+    """Return the first symbolic tensor of each call of a layer."""
+    calls = (node.arguments.keras_tensors for node in layer._inbound_nodes)
+    return [tensors[0] for tensors in calls if tensors]
+
+
+@needs(GRAPHS)
 def arguments_of(
     tensor: keras.KerasTensor, values: Mapping[int, Any]
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:

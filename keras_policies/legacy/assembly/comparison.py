@@ -26,6 +26,7 @@ from keras_policies.legacy.assembly import (
 from keras_policies.legacy.assembly.examples import Example, Run, UnsuitableError
 from keras_policies.legacy.assembly.judging import Coverage, Part
 from keras_policies.legacy.assembly.loss_checks import Losses, with_losses
+from keras_policies.legacy.assembly.serving import Served
 from keras_policies.legacy.assembly.watching import Rounding, Watching
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
@@ -163,7 +164,8 @@ class Comparison:
             for recipe in examples.more(graph, self._specs, first.recipe):
                 run = self._run(graph, recipe, first.recipe.lengths)
                 if run is not None:
-                    shares, covered = self._judged(run, self._outputs(run))
+                    expected = self._as_served(run) if self._serving.is_other else None
+                    shares, covered = self._judged(run, self._outputs(run), expected)
                     coverage = coverage.joined(covered)
                     differences += shares
             is_partial = graph.is_partial
@@ -193,32 +195,13 @@ class Comparison:
         trace = None if self.is_part else with_losses(self.traced, self.trace)
         return Losses(self.model, self.traced, trace, self.tolerance, self.size)
 
-    def _as_served(self, inputs: list[Array], expected: list[Array]) -> list[Array]:
-        """Return the outputs of the signature that tf.keras traced, if there is one.
+    @functools.cached_property
+    def _serving(self) -> Served:
+        return Served(self.traced, self.served, self.trace, self.size)
 
-        tf.keras traced it by calling the model, but other functions layer by layer: in
-        those, tensors have no `_keras_mask` for layers that read it.
-        """
-        specs = concrete_functions.specs(self.trace.inputs)
-        if self.served is None:
-            return expected
-        taken = concrete_functions.specs(self.served.inputs)
-        if [spec.dtype for spec in taken] != [spec.dtype for spec in specs]:
-            return expected
-        names = [spec.name for spec in specs]
-        if len(names) == len({*names}) and {*names} == {spec.name for spec in taken}:
-            inputs = [inputs[names.index(spec.name)] for spec in taken]
-        try:
-            with budget.anew(self.size):
-                outputs = Interpreter(self.traced).run(self.served, inputs)
-        except (NotInterpretedError, LimitError, ValueError):
-            return expected
-        served = []
-        for each in map(np.asarray, expected):
-            alike = [np.asarray(x) for x in outputs if np.shape(x) == each.shape]
-            difference = functools.partial(relative_difference, expected=each)
-            served.append(min(alike, key=difference, default=each))
-        return served
+    def _as_served(self, run: Run) -> list[Array]:
+        """Return the outputs of the signature that tf.keras traced, if there is one."""
+        return self._serving.outputs(concrete_functions.specs(self.trace.inputs), run)
 
     @property
     def _specs(self) -> list[TensorSpec]:
@@ -242,7 +225,7 @@ class Comparison:
         if len(outputs) != len(run.outputs):
             what = f"{len(outputs)} outputs, its own graph {len(run.outputs)}"
             raise _differs("", self.model, what)
-        expected = [np.asarray(x) for x in self._as_served(run.inputs, run.outputs)]
+        expected = self._as_served(run)
         shares, coverage = self._judged(run, outputs, expected)
         if not coverage.scales:
             most = self.tolerance.most
@@ -282,7 +265,7 @@ class Comparison:
 
         equal, wrong = judging.verdict(parts, self.tolerance, noise)
         if wrong and expected is None and self.served is not None:
-            return self._judged(run, outputs, self._as_served(run.inputs, run.outputs))
+            return self._judged(run, outputs, self._as_served(run))
         if wrong and is_half and (fault := hardware.problem()):
             raise UnsuitableError(fault)
         for part in wrong:

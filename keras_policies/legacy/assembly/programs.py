@@ -158,6 +158,7 @@ class _LayerRun(Run):
             kwargs["attention_mask"] = self._chosen[key]
         tensors = forms.tensors_in(first, kwargs)
         is_called = is_cut(node) or nodes.ends_mask(node, tensors[0])
+        is_called = is_called or keras.backend.is_keras_tensor(mask)
         layer = node if is_called else layer_of(node, tensors)
         return layer(first, **kwargs)
 

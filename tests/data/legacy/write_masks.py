@@ -65,6 +65,43 @@ def nested_both_ways(a, b, c):
     return keras.Model([rows, state], both)([a, layers.GRU(4)(b)])
 
 
+def close(c):
+    """Which rows are close to each other: several are not even to themselves."""
+    return tf.matmul(c, c, transpose_b=True) > 2.5
+
+
+def heads_with_scores(a, b, c):
+    heads = layers.MultiHeadAttention(2, 2)
+    rows, scores = heads(c, c, attention_mask=close(c), return_attention_scores=True)
+    scores = layers.Reshape((5, 10))(layers.Permute((2, 1, 3))(scores))
+    return layers.Concatenate()([rows, scores])
+
+
+def heads_that_see_nothing(a, b, c):
+    return layers.MultiHeadAttention(2, 2, dropout=0.5)(c, b, attention_mask=close(c))
+
+
+def heads_with_key_that_see_nothing(a, b, c):
+    heads = layers.MultiHeadAttention(2, 2, dropout=0.5)
+    return heads(c, c, b, attention_mask=close(c)[:, :1])
+
+
+def heads_that_look_back(a, b, c):
+    heads = layers.MultiHeadAttention(2, 2, dropout=0.5)
+    return heads(c, b, attention_mask=close(c), use_causal_mask=True)
+
+
+def softmax_that_sees_nothing(a, b, c):
+    rows = layers.Softmax()(c, mask=close(c)[:, :, :4])
+    return layers.Reshape((5, 4))(rows)  # ends the mask, which is none of rows
+
+
+def flattened(a, b, c):
+    """Padding becomes data: written as a SavedModel too."""
+    rows = layers.MultiHeadAttention(2, 2, dropout=0.5)(a, a)
+    return layers.Reshape((1, 20))(layers.Flatten()(rows))
+
+
 CASES = {
     "add": lambda a, b, c: layers.Add()([a, b]),
     "add_of_unmasked": lambda a, b, c: layers.Add()([a, c]),
@@ -88,8 +125,14 @@ CASES = {
     "heads": lambda a, b, c: layers.MultiHeadAttention(2, 2)(a, a),
     "heads_of_unmasked": lambda a, b, c: layers.MultiHeadAttention(2, 2)(c, a),
     "heads_with_key": lambda a, b, c: layers.MultiHeadAttention(2, 2)(a, c, b),
+    "heads_with_scores": heads_with_scores,
+    "softmax_that_sees_nothing": softmax_that_sees_nothing,
+    "heads_that_see_nothing": heads_that_see_nothing,
+    "heads_with_key_that_see_nothing": heads_with_key_that_see_nothing,
 }
 if tf.__version__.startswith("2.15"):
+    CASES["flattened"] = flattened
+    CASES["heads_that_look_back"] = heads_that_look_back
     CASES["identity"] = lambda a, b, c: layers.Identity()(a)
     CASES["rescaling"] = lambda a, b, c: layers.Rescaling(0.5)(a)
 PADDED = [[1, 2, 3, 0, 0], [4, 5, 0, 6, 1], [2, 0, 0, 0, 0]]
@@ -109,6 +152,8 @@ def write(make, folder):
     model.save(os.path.join(folder, "model.h5"))
     if tf.__version__.startswith("2.15"):
         model.save(os.path.join(folder, "model.keras"))
+    if make.__name__ == "flattened":
+        model.save(os.path.join(folder, "saved_model"))
     x = np.int32(PADDED), np.int32(OTHERS), np.float32(random.normal(size=(3, 5, 4)))
     stored = {f"x_{i}": item for i, item in enumerate(x)}
     outputs = model.predict(list(x))

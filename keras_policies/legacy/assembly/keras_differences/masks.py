@@ -9,6 +9,8 @@ Keras 3 differs silently (the rows on masks in docs/keras-faults.md):
 - A recurrent layer called with `initial_state` does not see the mask of its input.
 - MultiHeadAttention uses the masks of its inputs; in tf.keras, from 2.10 on.
 - It casts a mask of numbers to booleans; tf.keras added `(mask - 1) * 1e9` to scores.
+- Where a mask hides all positions, tf.keras gave all the same weight. Softmax and, with
+  dropout or returned scores, MultiHeadAttention give them none in Keras 3.14 and later.
 - Softmax uses the mask of its input; in tf.keras, from 2.4 on.
 - BatchNormalization leaves padding out of its statistics; in tf.keras, from 2.12 on.
 - Identity and Rescaling propagate masks; in tf.keras, ReLU did from 2.5 on.
@@ -24,9 +26,10 @@ to 2.15 and of TensorFlow 2.4 and 2.5.
 """
 
 import functools
+import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -86,7 +89,10 @@ def calling(
     """
     # It neither used nor propagated masks, except those in `KEEPING`.
     ignores_masks = written_in < SINCE.get(str(written_as), (0, 0))
-    if not ignores_masks and not isinstance(layer, OVER_TIME + JOINING):
+    is_attention = isinstance(layer, keras.layers.MultiHeadAttention)
+    others = keras.layers.Softmax, *OVER_TIME, *JOINING
+    is_other = not (is_attention or isinstance(layer, others))
+    if not ignores_masks and is_other:
         return layer
     keep(layer)
     if isinstance(layer, JOINING):
@@ -98,6 +104,10 @@ def calling(
     if type(layer) is keras.layers.Bidirectional and written_in < ZEROS_AT_PADDING:
         for inner in (layer.forward_layer, layer.backward_layer):
             inner.zero_output_for_mask = False  # the last numbers at padding
+    if is_attention:
+        return functools.partial(_attend, layer)
+    if isinstance(layer, keras.layers.Softmax) and not ignores_masks:
+        return functools.partial(_softmax, layer)
     needs_call = ignores_masks or isinstance(layer, OVER_TIME + PRODUCTS)
     return functools.partial(call, layer) if needs_call else layer
 
@@ -171,6 +181,102 @@ def _joined(
         return functools.reduce(ops.logical_and, masks)
     rows = [ops.any(ops.ones_like(x, "bool"), -1) if m is None else m for x, m in pairs]
     return ops.hstack(rows)  # unlike `ops.concatenate`, not the name of a layer
+
+
+def _attend(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+    """Call an attention layer; where its mask hides all positions, it sees their mean.
+
+    The mean is one position more, which only these rows see: projections are affine,
+    so it gives what equal weights gave. If the query has a mask, nothing can be done,
+    as only the layer itself can hand that on: see `hiding_all`.
+    """
+    if not layer.supports_masking:  # as in releases that ignored masks
+        args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
+    given = inspect.signature(layer.call).bind(*args, **kwargs).arguments
+    query, value, key = given["query"], given["value"], given.get("key")
+    mask = _hidden(given) if _has_scores(layer, given) else None
+    if mask is None or keras_internals.mask_of(query) is not None:
+        return layer(*args, **kwargs)
+    nothing = ops.logical_not(ops.any(mask, -1, keepdims=True))
+    more = {name: x for name, x in given.items() if name not in ("query", "value")}
+    # `ops.hstack` joins along axis 1, and has not the name of a layer.
+    turned = ops.hstack([ops.swapaxes(x, 1, 2) for x in (mask, nothing)])
+    more |= {"attention_mask": ops.swapaxes(turned, 1, 2), "use_causal_mask": False}
+    if key is not None:
+        more["key"] = _with_mean(key)
+    output = layer(query, _with_mean(value), **more)
+    if not given.get("return_attention_scores"):
+        return output
+    output, scores = output
+    # Keras infers as many positions as queries, whatever the number of values.
+    seen = scores[..., : value.shape[1] or -1]
+    equal = ops.softmax(ops.zeros_like(seen))
+    return output, ops.where(nothing[:, None], equal, seen)
+
+
+def _softmax(layer: keras.Layer, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Call a Softmax, which may be given a mask that hides a whole axis."""
+    if mask is None:
+        return layer(inputs)
+    outputs, seen = layer(inputs, mask=mask), ops.cast(mask, "bool")
+    seen = ops.any(seen, layer.axis, keepdims=True)
+    equal = ops.softmax(ops.zeros_like(outputs), layer.axis)
+    return ops.where(seen, outputs, equal)
+
+
+def _has_scores(layer: keras.Layer, given: Mapping[str, Any]) -> bool:
+    """Return whether Keras computes scores; otherwise it gives all the same weight."""
+    has_dropout = layer.get_config()["dropout"] > 0
+    return has_dropout or bool(given.get("return_attention_scores"))
+
+
+def _hidden(given: Mapping[str, Any]) -> Tensor | None:
+    """Return what a call of an attention layer sees, `(batch, queries, values)`.
+
+    None if it sees all or, by a causal mask, itself, or if it has more axes.
+    """
+    query, value = given["query"], given["value"]
+    key = given.get("key", value)
+    mask = given.get("attention_mask")
+    padding = {id(x): keras_internals.mask_of(x) for x in (value, key)}
+    masks = [x[:, None] for x in padding.values() if x is not None]
+    if mask is not None:
+        masks.append(ops.cast(mask, "bool"))
+    ranks = [len(x.shape) for x in (query, *masks)]
+    if not masks or {*ranks} != {3} or masks[-1].shape[-1] != value.shape[1]:
+        return None
+    if given.get("use_causal_mask"):
+        rows, columns = (
+            ops.cumsum(ops.ones_like(x[:1, :, 0], "int32"), 1) for x in (query, value)
+        )
+        masks.append(ops.greater_equal(rows[:, :, None], columns[:, None]))
+    return functools.reduce(ops.logical_and, masks)
+
+
+def _with_mean(tensor: Tensor) -> Tensor:
+    return ops.hstack([tensor, ops.mean(tensor, 1, keepdims=True)])
+
+
+def hiding_all(model: keras.Model) -> Iterator[str]:
+    """Yield the means that attention layers no longer give at padding, as a part.
+
+    It matters only if a layer behind takes padding for data.
+    """
+    layers = keras_internals.sublayers(model)
+    ends = [x.name for x in layers if not x.supports_masking and _has_mask(x)]
+    for layer in layers if ends else ():
+        is_attention = isinstance(layer, keras.layers.MultiHeadAttention)
+        if is_attention and _has_scores(layer, {}) and _has_mask(layer):
+            yield (
+                f"the mean that {layer.name!r} returned at padding: Keras 3 returns "
+                f"zeros from 3.14 on, which {ends[0]!r} takes for data"
+            )
+
+
+def _has_mask(layer: keras.Layer) -> bool:
+    """Return whether the first input of a layer, in one of its calls, has a mask."""
+    firsts = keras_internals.first_inputs(layer)
+    return any(keras_internals.mask_of(x) is not None for x in firsts)
 
 
 def chosen(mask: Tensor, rank: int) -> Tensor:
