@@ -78,7 +78,11 @@ def sites(path):
         for function in _functions(graph):
             for node in function.node_def:
                 is_ours = not any(p in function.signature.name for p in OF_FILES)
-                if is_ours and _is_float(node) and "gradient" not in node.name:
+                # Each function ends with such a copy: changed in one and in those that
+                # call it, it is another model in each, and no file says which.
+                is_end = node.op == "Identity" and "/" not in node.name
+                is_ours = is_ours and not is_end and "gradient" not in node.name
+                if is_ours and _is_float(node):
                     found[_key(node.name).rpartition("/")[2], node.op] = node.name
 
     graphs.change_graph(path, look)
