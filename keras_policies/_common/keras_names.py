@@ -6,10 +6,12 @@ read from their files, which consist of lines `from … import Name`. Nothing ca
 registered with a Keras that is not imported.
 """
 
+import ast
 import contextlib
 import functools
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import pathlib
 import re
@@ -117,3 +119,55 @@ def names(*parts: str) -> Mapping[str, str]:
         for name, public in imported
         for is_class in [has_classes and name[0].isupper()]
     }
+
+
+@functools.cache
+def accepted(class_name: str, module: str = "keras.layers") -> frozenset[str] | None:
+    """Return the arguments of a class in a module, or None if they are not known.
+
+    Keras raises a TypeError or a ValueError for any other, when it creates a layer.
+
+    Example:
+        >>> "units" in accepted("Dense"), "filters" in accepted("Dense")
+        (True, False)
+    """
+    body = _parsed(module).body
+    classes = {x.name: x for x in body if isinstance(x, ast.ClassDef)}
+    if class_name not in classes:
+        for item in (each for each in body if isinstance(each, ast.ImportFrom)):
+            for alias in item.names:
+                if class_name == (alias.asname or alias.name):
+                    return accepted(alias.name, item.module or "")
+        return None
+    cls = classes[class_name]
+    functions = {x.name: x for x in cls.body if isinstance(x, ast.FunctionDef)}
+    arguments, passes_on = set[str](), True
+    if constructor := functions.get("__init__"):
+        given = constructor.args
+        arguments = {each.arg for each in (*given.args[1:], *given.kwonlyargs)}
+        passes_on = given.kwarg is not None
+    # Both may take further arguments out of what they are given.
+    both = (functions[x] for x in ("__init__", "from_config") if x in functions)
+    nodes = (node for function in both for node in ast.walk(function))
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+    arguments |= {x for x in texts if isinstance(x, str) and x.isidentifier()}
+    for base in cls.bases if passes_on else ():
+        if isinstance(
+            base, ast.Name
+        ):  # not BackendLayer, for example, which takes none
+            arguments |= accepted(base.id, module) or set()
+    return frozenset(arguments)
+
+
+@functools.cache
+def _parsed(module: str) -> ast.Module:
+    """Return the syntax tree of a module of Keras, empty if it has no file."""
+    root, *parts = module.split(".")
+    spec = importlib.util.find_spec(root)
+    tops = (spec and spec.submodule_search_locations) or ()
+    for top, inside in itertools.product(tops, FOLDERS):
+        path = pathlib.Path(top, inside, *parts)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return ast.parse(file.read_text("utf-8"))
+    return ast.Module([], [])

@@ -36,7 +36,8 @@ def bar(description: str, total: int, is_bytes: bool = True) -> Iterator[Advance
     `total` is the sum of all counts; they are numbers of bytes or of files. A bar
     inside another one is not shown.
     """
-    kind = _in_notebook if _notebook() else _in_terminal if _is_terminal() else None
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    kind = _in_notebook if _notebook() else _in_terminal if is_terminal else None
     if kind is None or _is_shown.get():
         yield _only_print
         return
@@ -51,10 +52,6 @@ def bar(description: str, total: int, is_bytes: bool = True) -> Iterator[Advance
 def _only_print(count: int, prints: Callable[[], None] | None = None) -> None:
     if prints is not None:
         prints()
-
-
-def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _notebook() -> Any:

@@ -75,7 +75,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     is_compiled = optimizer is not None and not has_lost_a_loss
     not_converted = [
         *parts.lost(objectives.not_converted, is_compiled=is_compiled),
-        *_trained_otherwise(model, plan.legacy),
+        *left_out("KP605", _changes(model, plan.legacy)),
     ]
     if not is_compiled:
         return not_converted
@@ -188,11 +188,6 @@ def _told_apart(names: Sequence[str]) -> list[str]:
             numbered = f"{name}_{counts[name]}"
         unique[numbered] = None
     return [*unique]
-
-
-def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[LeftOut]:
-    """Yield the parts of `_changes`."""
-    return left_out("KP605", _changes(model, legacy))
 
 
 def _changes(model: keras.Model, legacy: LegacyModel) -> Iterator[str]:

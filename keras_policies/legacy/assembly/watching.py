@@ -172,7 +172,7 @@ class Watching(Interpreter):
             self.uses[origins[0][1]].rows.add(max(1, int(inputs[1].item())))
         if node.op == "Cast" and node.attributes.get("DstT") == "bool":
             self.uses[origins[0][1]].is_cast_to_bool = True
-        if node.op in BENDING or (node.op == "Sub" and _is_from_one(inputs)):
+        if node.op in BENDING or (node.op == "Sub" and 1.0 in _scalars(inputs)):
             others = [x for x, o in zip(inputs, origins, strict=True) if not o]
             self.uses[next(filter(None, origins))[1]].points |= {*_scalars(others)}
 
@@ -206,11 +206,6 @@ def _is_number(value: Any) -> bool:
 def _scalars(values: Sequence[Any]) -> list[float]:
     """Return the numbers that are alone in an array."""
     return [float(x.item()) for x in values if _is_number(x) and np.size(x) == 1]
-
-
-def _is_from_one(inputs: Sequence[Any]) -> bool:
-    """Return whether a difference is one minus a mask, or the mask minus one."""
-    return 1.0 in _scalars(inputs)
 
 
 def _is_times_one(node: Node, inputs: Sequence[Any]) -> bool:

@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
-from keras_policies._common import keras_arguments, keras_names
+from keras_policies._common import keras_names
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import LOOKUPS
@@ -57,7 +57,7 @@ def _check_tensorflow(class_name: str) -> None:
 
 def _check_arguments(class_name: str, config: Any) -> None:
     """Raise if a class of Keras does not take the settings in the file."""
-    known = keras_arguments.accepted(class_name)
+    known = keras_names.accepted(class_name)
     unknown = {*config} - known if known and isinstance(config, dict) else set()
     if unknown and class_name not in classes.GRAPHS:
         named = ", ".join(map(repr, sorted(unknown)))

@@ -81,10 +81,13 @@ def _sized(layer: Config, weights: Sequence[LegacyWeight]) -> Shape | None:
     """Return the shape of a Normalization's input, with the sizes of its mean."""
     config = layer.get("config") or {}
     axis, shape = config.get("axis"), config.get("batch_input_shape")
-    mean = next((weight for weight in weights if _is_mean(weight)), None)
+    ends = {(each.path or each.name).rpartition("/")[2]: each for each in weights[::-1]}
+    mean = ends.get("mean") or ends.get("0")
     if mean is None or not isinstance(shape, list | tuple):
         return None
-    if len(shape) == 1 and _gave_columns(config, mean):
+    # Up to 2.5, it made a column of a row of items.
+    is_column = mean.shape == (1,) or (not mean.shape and "mean" not in config)
+    if len(shape) == 1 and is_column:
         return [*shape, 1]
     axes: Sequence[Any] = axis if isinstance(axis, list | tuple) else [axis]
     if not all(isinstance(a, int) and -len(shape) <= a < len(shape) for a in axes):
@@ -94,15 +97,6 @@ def _sized(layer: Config, weights: Sequence[LegacyWeight]) -> Shape | None:
         return None
     sizes = dict(zip(kept_axes, mean.shape, strict=True))
     return [sizes.get(i) if size is None else size for i, size in enumerate(shape)]
-
-
-def _gave_columns(config: Config, mean: LegacyWeight) -> bool:
-    """Return whether a Normalization made a column of a row of items, as up to 2.5."""
-    return mean.shape == (1,) or (not mean.shape and "mean" not in config)
-
-
-def _is_mean(weight: LegacyWeight) -> bool:
-    return (weight.path or weight.name).rpartition("/")[2] in ("mean", "0")
 
 
 Given = Mapping[str, tuple[int | None, ...]]

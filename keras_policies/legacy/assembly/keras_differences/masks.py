@@ -309,7 +309,8 @@ def counting_padding(
     without using it.
     """
     layers = keras_internals.sublayers(model)
-    if not any(map(_masks, layers)):
+    is_masking = (isinstance(each, keras.layers.Masking) for each in layers)
+    if not any(is_masking) and not any(getattr(x, "mask_zero", 0) for x in layers):
         return
     names, found = {path.rpartition("/")[2] for path in rebuilt}, dict[str, None]()
     for layer in layers:
@@ -323,10 +324,6 @@ def counting_padding(
             f"that {', '.join(map(repr, found))} counted padding in the statistics of "
             "a batch: Keras 3 leaves it out, as tf.keras does from 2.12 on"
         )
-
-
-def _masks(layer: keras.Layer) -> bool:
-    return isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
 
 
 def _has_moving_statistics(layer: keras.Layer) -> bool:
