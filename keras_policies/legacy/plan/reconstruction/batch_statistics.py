@@ -25,17 +25,17 @@ from keras_policies.legacy.plan.reconstruction.proofs import decimal
 
 FUSED = "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"
 FORMULAS = (
-    "(Add|AddV2)(Mul(x, factor), Sub(beta, Mul(mean, same)))",
-    "(Add|AddV2)(Mul(x, factor), Neg(Mul(mean, same)))",
+    ("Add", ("Mul", "x", "factor"), ("Sub", "beta", ("Mul", "mean", "same"))),
+    ("Add", ("Mul", "x", "factor"), ("Neg", ("Mul", "mean", "same"))),
 )
 FACTORS = (
-    "Mul(Rsqrt((Add|AddV2)(variance, epsilon)), gamma)",
-    "Rsqrt((Add|AddV2)(variance, epsilon))",
+    ("Mul", ("Rsqrt", ("Add", "variance", "epsilon")), "gamma"),
+    ("Rsqrt", ("Add", "variance", "epsilon")),
 )
-MEAN = "Squeeze(Mean(x, axes))", "Mean(x, axes)"
-DEVIATION = "SquaredDifference(x, StopGradient(Mean(same, inner)))"
-VARIANCE = f"Squeeze(Mean({DEVIATION}, axes))", f"Mean({DEVIATION}, axes)"
-UPDATE = "Mul(Sub(ReadVariableOp(variable), statistic), rate)"
+MEAN = ("Squeeze", ("Mean", "x", "axes")), ("Mean", "x", "axes")
+DEVIATION = ("SquaredDifference", "x", ("StopGradient", ("Mean", "same", "inner")))
+VARIANCE = ("Squeeze", ("Mean", DEVIATION, "axes")), ("Mean", DEVIATION, "axes")
+UPDATE = ("Mul", ("Sub", ("ReadVariableOp", "variable"), "statistic"), "rate")
 ROLES = "gamma", "beta", "moving_mean", "moving_variance"
 STATISTICS = ROLES[2:]
 
@@ -92,8 +92,10 @@ def _of_ops(value: ir.Value, steps: Sequence[ir.Step]) -> Normalized | None:
         step = ir.op_of(value, steps)
         return None if step is None else (step.op, step.inputs)
 
-    def matches(texts: Sequence[str], value: ir.Value) -> list[dict[str, ir.Value]]:
-        return [m for text in texts for m in patterns.matches(text, value, made_by)]
+    def matches(
+        several: Sequence[patterns.Pattern], value: ir.Value
+    ) -> list[dict[str, ir.Value]]:
+        return [m for each in several for m in patterns.matches(each, value, made_by)]
 
     for match in matches(FORMULAS, value):
         x, mean = match["x"], match["mean"]

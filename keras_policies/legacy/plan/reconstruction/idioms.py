@@ -56,16 +56,16 @@ ROUNDING = {"bfloat16": 2**-6, "float16": 2**-9}  # of a few operations, relativ
 
 
 DROPOUTS = (
-    "SelectV2(GreaterEqual(draw, rate), Mul(x, scale), zero)",
-    "Mul(Mul(x, scale), Cast(GreaterEqual(draw, rate)))",
-    "Mul(RealDiv(x, keep), Floor((Add|AddV2)(same, draw)))",
-    "Mul(SelectV2(sample, zero, x), scale)",
+    ("SelectV2", ("GreaterEqual", "draw", "rate"), ("Mul", "x", "scale"), "zero"),
+    ("Mul", ("Mul", "x", "scale"), ("Cast", ("GreaterEqual", "draw", "rate"))),
+    ("Mul", ("RealDiv", "x", "keep"), ("Floor", ("Add", "same", "draw"))),
+    ("Mul", ("SelectV2", "sample", "zero", "x"), "scale"),
 )
 SAMPLES = (  # of Bernoulli
-    "Less(draw, keep)",
-    "Cast(sample)",
-    "Sub(one, sample)",
-    "Reshape(sample, ConcatV2(shape))",
+    ("Less", "draw", "keep"),
+    ("Cast", "sample"),
+    ("Sub", "one", "sample"),
+    ("Reshape", "sample", ("ConcatV2", "shape")),
 )
 
 
@@ -84,7 +84,7 @@ def dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
 
 
 def _matches(
-    pattern: str, output: Output, nodes: Mapping[str, Node]
+    pattern: patterns.Pattern, output: Output, nodes: Mapping[str, Node]
 ) -> Iterator[dict[str, Output]]:
     def made_by(output: Output) -> tuple[str, Sequence[Output]] | None:
         node = nodes.get(output.node)
@@ -173,7 +173,10 @@ def _noise_shape(
     return tuple(1 if size == 1 else None for size in sizes) if 1 in sizes else None
 
 
-SWISHES = "Mul(x, Sigmoid(same))", "Mul(x, Sigmoid(Mul(beta, same)))"
+SWISHES = (
+    ("Mul", "x", ("Sigmoid", "same")),
+    ("Mul", "x", ("Sigmoid", ("Mul", "beta", "same"))),
+)
 
 
 def is_swish(node: Node, nodes: Mapping[str, Node]) -> bool:
@@ -240,8 +243,8 @@ def _is_random(seed: Output, nodes: Mapping[str, Node]) -> bool:
 
 LOSS = "CTCLoss"
 CTC = (
-    f"{LOSS}(logits, at, GatherNd(labels, indices), times)",
-    f"{LOSS}(logits, at, Cast(GatherNd(labels, indices)), times)",
+    (LOSS, "logits", "at", ("GatherNd", "labels", "indices"), "times"),
+    (LOSS, "logits", "at", ("Cast", ("GatherNd", "labels", "indices")), "times"),
 )
 # Ops of a round, which tests whether the position of a label is below its row's length.
 ROUND = {"Fill", "Less", "TensorListGetItem", "TensorListSetItem"}
