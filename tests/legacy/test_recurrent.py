@@ -15,7 +15,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
 )
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.plan.reconstruction import cudnn_calls, recurrent
+from keras_policies.legacy.plan.reconstruction import recurrent
 from keras_policies.legacy.plan.reconstruction.ir import (
     Argument,
     Constant,
@@ -334,6 +334,6 @@ def test_a_loop_that_does_otherwise_is_no_layer(others, options):
 
 def test_parameters_in_another_order_are_no_layer(folder, monkeypatch):
     gru = ("GRU", 1, [0, 1, 2], {"reset_after": True})
-    monkeypatch.setitem(cudnn_calls.MODES, "gru", gru)
+    monkeypatch.setitem(recurrent.CUDNN_MODES, "gru", gru)
     with pytest.raises(LegacyModelError, match="without a counterpart.*\\n.*CudnnRNN"):
         load_model(folder / "2.15.1/cudnn/model")

@@ -7,8 +7,8 @@ The modules, in the order in which a layer goes through them:
     concrete_functions            finds the layer, and the function to follow
     tracing                       follows its nodes, to steps (`ir`): calls of layers
                                   (matched_calls, layer_calls), loops (recurrent,
-                                  recurrent_probes, recurrent_cells, loops,
-                                  cudnn_calls), look-ups (lookup_tables)
+                                  recurrent_probes, recurrent_cells, loops),
+                                  look-ups (lookup_tables)
     frozen                        makes weights of constants without variables
     losses, in_training           add what it does in training: losses, dropout
     def_use, weight_layers        find the step that takes a variable, and its bias

@@ -24,7 +24,6 @@ from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.reconstruction import (
-    cudnn_calls,
     idioms,
     ir,
     layer_calls,
@@ -174,8 +173,8 @@ class Tracing(Interpreter):
         """Add the step of a node, unless all of its outputs are constants."""
         if any(isinstance(value, ir.Mapped) for value in inputs):
             return [loops.emitted(node, [*inputs], self.steps)]
-        if node.op in cudnn_calls.OPS:
-            ends = cudnn_calls.results(self._loop(node, inputs))
+        if node.op in recurrent.CUDNN_OPS:
+            ends = recurrent.cudnn_results(self._loop(node, inputs))
             if ends is not None:
                 return ends
         looked_up = self.tables.look_up(node, inputs, self.steps)
