@@ -13,7 +13,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
-from keras_policies.legacy.assembly import graphs, own_classes, sequences
+from keras_policies.legacy.assembly import graphs, own_classes
 from keras_policies.legacy.assembly.calls import LambdaCall, OpCall
 from keras_policies.legacy.assembly.keras_differences import forms, masks
 from keras_policies.legacy.assembly.keras_differences.stock_layer import (
@@ -92,7 +92,7 @@ class Builder:
         if self.texts and takes_texts(config):
             layers, make = settings["layers"], self._called
             return self.texts.sequence(model, layers, make, is_root=is_root)
-        return sequences.made(model, self._parts(settings["layers"]))
+        return graphs.sequential(model, self._parts(settings["layers"]))
 
     def _parts(self, layers: Sequence[Config]) -> list[Node]:
         """Return the nodes of a Sequential's layers."""

@@ -16,14 +16,13 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
-from keras_policies.legacy.assembly import sequences
+from keras_policies.legacy.assembly import graphs
 from keras_policies.legacy.assembly.nodes import Node, one_or_all
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import call_outputs, is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.texts.arguments import ARGUMENTS
 from keras_policies.legacy.texts.inputs import TextInputs
-from keras_policies.legacy.texts.layers import Shape, TextLayer
+from keras_policies.legacy.texts.layers import ARGUMENTS, Shape, TextLayer
 
 STRING = "string"
 ALWAYS = "StringLookup", "TextVectorization"  # read texts, whatever the config
@@ -203,7 +202,7 @@ class TextCuts:
         if isinstance(reader, _PartCall):
             others = [reader.part, *others]
         others = others or [keras.layers.Identity(name=f"{name}_output")]
-        filled: Any = sequences.made(model, [new, *others])
+        filled: Any = graphs.sequential(model, [new, *others])
         feed = Feed(0, read.layer, filled.inputs[0])
         sources = [(name, tuple(start.batch_shape))]
         return self._made(filled, sources, [feed], is_root=is_root)
