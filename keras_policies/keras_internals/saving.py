@@ -81,7 +81,7 @@ def save_class_as(cls: type, name: str) -> None:
 def read_lost_classes(
     known: str, modules: Iterable[str], readers: Mapping[str, type]
 ) -> None:
-    """Let readers, `{class name: reader}`, read configs of classes that Keras has lost.
+    """Let readers, `{class name: reader}`, read configs of classes that Keras lacks.
 
     `deserialize` of the package `known` finds them, also for configs that name one of
     `modules`. (Global custom objects would win over a user's own classes.)

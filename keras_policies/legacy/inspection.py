@@ -80,8 +80,8 @@ def _becomes(class_name: str, path: str, known: _Known) -> str | None:
 def _notes(report: Report, layers: Sequence[LayerDescription]) -> tuple[str, ...]:
     ops = dict.fromkeys(op for op, _ in report.missing_ops)
     notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
-    lost = report.without_vocabulary.items()
-    notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
+    empty = report.without_vocabulary.items()
+    notes += [f"the layer {path!r} would be empty: {why}" for path, why in empty]
     notes += map(str, report.code.values())
     needing = environment.NEED_TENSORFLOW
     of_tensorflow = [layer.path for layer in layers if layer.becomes in needing]

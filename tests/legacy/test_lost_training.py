@@ -213,7 +213,7 @@ def test_a_loss_that_cannot_be_had_is_called_a_loss(folder, name):
 @pytest.mark.parametrize("name", named("function_as_initializer"))
 def test_functions_that_only_training_needs_are_left_out_and_named(folder, name):
     _, _, said = opened(folder, name)
-    assert "the lost initializer drawn of 'dense'" in said
+    assert "the missing initializer drawn of 'dense'" in said
 
 
 @pytest.mark.parametrize("name", named("attention_over_steps"))

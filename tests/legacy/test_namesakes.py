@@ -64,20 +64,20 @@ def loss_of(model, case):
         pytest.param(f"{release}/{name}", told, id=f"{release}-{name}")
         for release in (OLD, NEW)
         for name, told in {
-            "regularizer/model.h5": "the lost regularizer My>L2",
-            "constraint/model.h5": "the lost constraint My>NonNeg",
+            "regularizer/model.h5": "the missing regularizer My>L2",
+            "constraint/model.h5": "the missing constraint My>NonNeg",
             "loss/model.h5": "losses: 'My>MeanSquaredError'",
             "loss_function/model.h5": "losses: 'My>mse'",
             "metric/model.h5": "metrics: 'My>MeanAbsoluteError'",
             "metric_function/model.h5": "metrics: 'My>mse'",
             "schedule/model.h5": "optimizers: 'My>ExponentialDecay'",
-            "unregistered_regularizer_function/model.h5": "lost regularizer l2",
+            "unregistered_regularizer_function/model.h5": "missing regularizer l2",
             **(
                 {
-                    "regularizer/model.keras": "the lost regularizer My>L2",
-                    "regularizer_function/model.h5": "the lost regularizer l2",
-                    "regularizer_function/model.keras": "the lost regularizer l2",
-                    "constraint/model.keras": "the lost constraint My>NonNeg",
+                    "regularizer/model.keras": "the missing regularizer My>L2",
+                    "regularizer_function/model.h5": "the missing regularizer l2",
+                    "regularizer_function/model.keras": "the missing regularizer l2",
+                    "constraint/model.keras": "the missing constraint My>NonNeg",
                     "loss/model.keras": "losses: 'My>MeanSquaredError'",
                     "loss_function/model.keras": "losses: 'mse', pass",
                     "metric/model.keras": "metrics: 'My>MeanAbsoluteError'",
@@ -88,7 +88,7 @@ def loss_of(model, case):
                     "unregistered_metric/model.keras": "Custom>MeanAbsoluteError",
                 }
                 if release == NEW
-                else {"regularizer_function/model.h5": "lost regularizer My>l2"}
+                else {"regularizer_function/model.h5": "missing regularizer My>l2"}
             ),
         }.items()
     ],

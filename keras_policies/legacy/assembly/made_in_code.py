@@ -74,7 +74,7 @@ def restore_policies(
 
 def unrecorded_policies(model: keras.Model) -> list[str]:
     """Return a note on policies that a model's `.keras` file will lack, if any."""
-    lost = dict.fromkeys(
+    found = dict.fromkeys(
         f"{path!r} ({policy.name})"
         for layer, (path, *_) in _made_in_code(model)
         if (policy := _floating(keras_internals.own_policy(layer)))
@@ -82,11 +82,11 @@ def unrecorded_policies(model: keras.Model) -> list[str]:
         and not keras_internals.is_given(layer)
     )
     note = (
-        f"the policies of {', '.join(lost)}, which a class of your own makes without "
+        f"the policies of {', '.join(found)}, which a class of your own makes without "
         "dtype=: opened from the new file, these layers take the global policy, "
         "keras.config.set_dtype_policy(...)"
     )
-    return [note] if lost else []
+    return [note] if found else []
 
 
 def _made_in_code(model: keras.Model) -> Iterator[targets.Place]:

@@ -61,27 +61,30 @@ OF_LOCALLY_CONNECTED: Values = {
     **{"use_bias": ANY, "implementation": (1, 2)},
 }
 # Classes -> the settings that they no longer take, with the values to be dropped.
-_DROPPED: tuple[tuple[str, Values], ...] = (
-    ("Attention AdditiveAttention", {"causal": ANY}),  # now given in each call
-    ("BatchNormalization", OF_BATCH_NORMALIZATION),
-    ("Conv1DTranspose Conv2DTranspose Conv3DTranspose", {"groups": (1,)}),
-    ("SeparableConv1D SeparableConv2D", OF_CONVOLUTIONS),
-    ("DepthwiseConv1D DepthwiseConv2D", {**OF_CONVOLUTIONS, "filters": ANY}),
-    ("SpatialDropout1D SpatialDropout2D SpatialDropout3D", OF_SPATIAL_DROPOUT),
-    ("MultiHeadAttention", OF_ATTENTION),
-    ("EinsumDense", OF_LOCALLY_CONNECTED),
-    ("Embedding", {"input_length": ANY}),
-    ("Identity", {"input_shape": ANY}),
-    ("InputLayer", {"ragged": (False, None)}),
-    ("StringLookup IntegerLookup TextVectorization", OF_LOOKUPS),
-    ("Discretization", {"trainable": ANY}),
-    ("RNN", {**OF_RECURRENT, "input_shape": ANY}),
-    ("SimpleRNN LSTM GRU ConvLSTM1D ConvLSTM2D ConvLSTM3D", OF_RECURRENT),
-    ("LSTMCell GRUCell", {"implementation": ANY}),
+_DROPPED: tuple[tuple[tuple[str, ...], Values], ...] = (
+    (("Attention", "AdditiveAttention"), {"causal": ANY}),  # now given in each call
+    (("BatchNormalization",), OF_BATCH_NORMALIZATION),
+    (("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"), {"groups": (1,)}),
+    (("SeparableConv1D", "SeparableConv2D"), OF_CONVOLUTIONS),
+    (("DepthwiseConv1D", "DepthwiseConv2D"), {**OF_CONVOLUTIONS, "filters": ANY}),
+    (("SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"), OF_SPATIAL_DROPOUT),
+    (("MultiHeadAttention",), OF_ATTENTION),
+    (("EinsumDense",), OF_LOCALLY_CONNECTED),
+    (("Embedding",), {"input_length": ANY}),
+    (("Identity",), {"input_shape": ANY}),
+    (("InputLayer",), {"ragged": (False, None)}),
+    (("StringLookup", "IntegerLookup", "TextVectorization"), OF_LOOKUPS),
+    (("Discretization",), {"trainable": ANY}),
+    (("RNN",), {**OF_RECURRENT, "input_shape": ANY}),
+    (
+        ("SimpleRNN", "LSTM", "GRU", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"),
+        OF_RECURRENT,
+    ),
+    (("LSTMCell", "GRUCell"), {"implementation": ANY}),
 )
 DROPPED: dict[str, Values] = {}
 for _names, _values in _DROPPED:
-    for _name in _names.split():
+    for _name in _names:
         DROPPED[_name] = {**DROPPED.get(_name, {}), **_values}
 
 RENAMED = {
@@ -239,13 +242,13 @@ def inner_object(
         config = written.get("config") if is_class else None
         as_class = keras_object(None, custom, config, custom)
         return as_class if is_class else keras_function(custom)
-    is_lost = is_function or class_name in options.namesakes
-    if is_lost or not classes.is_in(module, class_name):
+    is_missing = is_function or class_name in options.namesakes
+    if is_missing or not classes.is_in(module, class_name):
         if options.reconstructs:
             kind = module.rpartition(".")[2].removesuffix("s")
             # Weights that are loaded need no initializer.
             outcome = Outcome.COMPLETE if kind == "initializer" else Outcome.LOST
-            text = f"the lost {kind} {class_name} of {path!r}"
+            text = f"the missing {kind} {class_name} of {path!r}"
             yield Report(not_converted=(LeftOut(text, "KP608", outcome),))
             return None
         yield Report(missing=((class_name, path),))

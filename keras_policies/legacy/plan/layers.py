@@ -28,7 +28,6 @@ from keras_policies.legacy.plan import (
     preprocessing,
     replicas,
     sequential,
-    traced_models,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.report import (
@@ -158,8 +157,8 @@ def _keras_layer(written: Any, place: Place) -> Converted:
             return op_layers.op_call_config(class_name, config, path)
         if class_name in graph.ADDED:
             description = f"{path!r}, a loss or a metric of a tensor"
-            lost = LeftOut(description, "KP604")
-            yield Report(not_converted=(lost,), loss_only=(path,))
+            part = LeftOut(description, "KP604")
+            yield Report(not_converted=(part,), loss_only=(path,))
             return {}
         layer = _layer(class_name, name, dict(config), place.options, path)
         return (yield from layer)
@@ -175,9 +174,9 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
     called_on: sequential.Shapes = []
     if rebuilder is not None:
         traced = rebuilder.traced
-        named = [*traced_models.numbered(traced, number, config["layers"])]
+        named = [*graph.numbered(traced, number, config["layers"])]
         numbers = [child for _, child in named]
-        called_on = traced_models.called_on(traced, number)
+        called_on = graph.called_on(traced, number)
         config = {**config, "layers": [layer for layer, _ in named]}
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
@@ -187,12 +186,12 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
         loss_only = graph.only_for_losses(config)
         config, cuts = replicas.on_whole_batch(config)
         left_out = loss_only | cuts
-        lost = (
+        parted = (
             f"the parts of the batch on which {path!r} called its layers, so that "
             "batch normalization takes the statistics of the whole batch"
         )
         yield Report(
-            not_converted=(LeftOut(lost, "KP605"),)
+            not_converted=(LeftOut(parted, "KP605"),)
             if cuts and replicas.takes_statistics(config)
             else (),
             rebuilt={f"{below}{name}": "parts of the batch" for name in cuts},
@@ -207,8 +206,8 @@ def _model(class_name: str, config: Config, place: Place, path: str) -> Converte
             inside = _inside(options, below, rebuilder, child)
             layers.append((yield from _converted_layer(layer, inside, called)))
     is_registered = classes.registered_name(class_name) is not None
-    is_lost = class_name not in classes.GRAPHS and not is_registered
-    if rebuilder is not None and is_functional and is_lost:
+    is_missing = class_name not in classes.GRAPHS and not is_registered
+    if rebuilder is not None and is_functional and is_missing:
         entry = Reconstruction(class_name, ())
         yield Report(reconstructions={path if below else "": entry})
         class_name = "Functional"
@@ -264,8 +263,8 @@ def _layer(
         return cls.with_config(converted) | named
     if cls.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
         what = f"the statistics of all steps together in {path!r}"
-        lost = LeftOut(f"{what}: each step has its own", "KP605")
-        yield Report(not_converted=(lost,))
+        part = LeftOut(f"{what}: each step has its own", "KP605")
+        yield Report(not_converted=(part,))
     if cls.name == "TimeDistributed" and programs.is_call(converted.get("layer")):
         step = {**converted["layer"]["config"], "name": f"{converted['name']}_step"}
         converted["layer"] = {**converted["layer"], "config": step}

@@ -65,17 +65,17 @@ class Plan:
 
     @property
     def loses_masks(self) -> bool:
-        """Whether a mask may get lost in a lost layer of a model that lists its layers.
+        """Whether a rebuilt layer of a model that lists its layers may lose a mask.
 
         Its config does not say which masks such a layer makes or hands on. Only the
         functions of the layers after it show that they took one.
         """
         traced = self.legacy.traced
-        lost = {path.partition("/")[0] for path in self.reconstruction.layers} - {""}
-        if traced is None or not lost or not is_graph(self.legacy.config):
+        rebuilt = {path.partition("/")[0] for path in self.reconstruction.layers} - {""}
+        if traced is None or not rebuilt or not is_graph(self.legacy.config):
             return False
         by_name = traced.by_name(0)
-        later = graph.after(self.legacy.config["config"], lost & by_name.keys())
+        later = graph.after(self.legacy.config["config"], rebuilt & by_name.keys())
         after = (traced.layers[by_name[name]] for name in later & by_name.keys())
         inputs = (trace.inputs for layer in after for trace in layer.traces)
         specs = (spec for one in inputs for spec in traced_functions.specs(one))

@@ -1,4 +1,4 @@
-"""The `Options` of a conversion, its `Report`, and the `Rebuilder` of lost layers.
+"""The `Options` of a conversion, its `Report`, and the `Rebuilder` of layers.
 
 The converters in this package are generators. Each yields a `Report` of what it found
 out, and returns the converted value, so that none of them changes a value that

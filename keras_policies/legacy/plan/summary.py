@@ -53,7 +53,7 @@ class ReconstructionSummary:
                 *map(self._less, self.trained_otherwise)
             ],
             "these layers had a gradient of their own, and train with the gradient of "
-            "their formula": [*map(_named_one, self.own_gradients)],
+            "their formula": [_named([path]) for path in self.own_gradients],
         }
         for what, names in different.items():
             if names:
@@ -95,8 +95,8 @@ class ReconstructionSummary:
             "They train with the recorded dropout, losses and regularizers. Random "
             "numbers are only drawn in training; in inference, their mean is used."
         )
-        if lost := {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}:
-            first = min(lost, key=lambda x: (classes.is_in("keras.layers", x), x))
+        if without := {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}:
+            first = min(without, key=lambda x: (classes.is_in("keras.layers", x), x))
             yield f"To use a class, pass {hints.custom_object(first)}."
 
     def _less(self, path: str) -> str:
@@ -108,10 +108,6 @@ class ReconstructionSummary:
             else ""
         )
         return f"{_named([path])}{told}"
-
-
-def _named_one(path: str) -> str:
-    return _named([path])
 
 
 def _named(paths: Sequence[str], class_names: Mapping[str, str] | None = None) -> str:
