@@ -1,8 +1,10 @@
 """What tf.keras opens and this package once refused, written by write_refused.py."""
 
 import re
+import shutil
 import warnings
 
+import h5py
 import keras
 import legacy_files
 import numpy as np
@@ -46,11 +48,52 @@ def opened(path, **options):
         *("nested_list/model.h5", "nested_list/model.keras", "nested_list/saved_model"),
         *("nested_list_and_another/model.h5", "split_into_one/saved_model"),
         *("table_saved_twice/saved_model", "renorm/model.h5", "renorm/model.keras"),
-        *("addons/model.h5", "addons/model.keras"),
+        *("addons/model.h5", "addons/model.keras", "weight_normalization/model.h5"),
+        *("quantized/model.h5", "quantized_in_a_row/model.h5"),
     ],
 )
 def test_a_model_that_was_refused_predicts(folder, name):
     assert_predicts(opened(folder / name), (folder / name).parent)
+
+
+@once
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("weight_normalization", r"now trained with .* 'inner/weight_normalization"),
+        (
+            "quantized_in_a_row",
+            r"ranges of quantization.* in 'quantize_layer', 'quant_r",
+        ),
+    ],
+)
+def test_what_a_wrapper_did_in_training_is_told(folder, name, told):
+    with pytest.warns(UserWarning, match=told):
+        keras_policies.load_model(folder / name / "model.h5")
+
+
+@once
+def test_a_layer_that_its_first_batch_would_scale_is_refused(folder):
+    told = "'scaled' was never called: tf.keras scales it by its first batch"
+    with pytest.raises(LegacyModelError, match=told):
+        opened(folder / "never_called" / "model.h5")
+
+
+@once
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("Default8BitQuantizeConfig", "MyConfig", "'.*' is quantized by MyConfig"),
+        ("AllValuesQuantizer", "Mine", "'quantize_layer' is quantized by Mine, expec"),
+    ],
+)
+def test_quantization_by_other_code_is_refused(folder, tmp_path, old, new, told):
+    path = shutil.copy(folder / "quantized_in_a_row" / "model.h5", tmp_path)
+    with h5py.File(path, "a") as file:
+        config = file.attrs["model_config"]
+        file.attrs["model_config"] = config.replace(old, new)
+    with pytest.raises(LegacyModelError, match=told):
+        opened(path)
 
 
 @once

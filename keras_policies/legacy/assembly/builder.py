@@ -53,7 +53,10 @@ class Builder:
         if op_layers.is_call(config):
             return OpCall(**config["config"], is_output=is_output)
         if programs.is_call(config):
-            return LambdaCall(**config["config"])
+            inside = {
+                k: self.node(v) for k, v in config["config"].items() if k == "layer"
+            }
+            return LambdaCall(**{**config["config"], **inside})
         if is_program(config):
             return ProgramCall(config["config"], self)
         cls = own_classes.registered(config)

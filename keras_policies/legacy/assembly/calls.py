@@ -127,7 +127,8 @@ def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
 class LambdaCall:
     """Makes the nested model of a Lambda layer for each shape that it is called with.
 
-    It casts its input to the compute dtype of `policy`, and runs `program`.
+    It casts its input to the compute dtype of `policy`, calls `layer`, if any, and runs
+    `program`.
     """
 
     def __init__(
@@ -136,11 +137,13 @@ class LambdaCall:
         path: str,
         program: Program,
         policy: PolicyLike | None = None,
+        layer: nodes.Node | None = None,
     ) -> None:
         self.name = name
         self.path = path
         self.program = program
         self.policy = policy
+        self.inside = layer
         self.made: dict[str, keras.Layer] = {}
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
@@ -176,6 +179,7 @@ class LambdaCall:
         """Return the outputs of the function for some tensors."""
         with located(layer=self.path, code="KP304"):
             taken = keras.tree.map_structure(self._cast, inputs)
+            taken = taken if self.inside is None else self.inside(taken)
             taken = tuple(taken) if isinstance(taken, list) else taken
             outputs = Run(self.program, [taken]).outputs()
             outputs = list(outputs) if isinstance(outputs, tuple) else outputs

@@ -76,10 +76,19 @@ class Program:
 
 
 def call_config(
-    name: str, path: str, program: Program, dtype: PolicyLike | None
+    name: str,
+    path: str,
+    program: Program,
+    dtype: PolicyLike | None,
+    layer: Config | None = None,
 ) -> Config:
-    """Return the config of the `LambdaCall` that replaces a Lambda layer."""
+    """Return the config of the `LambdaCall` that replaces a Lambda layer.
+
+    The program takes the result of `layer`, if any.
+    """
     call = {"name": layer_name(name), "path": path, "program": program, "policy": dtype}
+    if layer is not None:
+        call["layer"] = layer
     return keras_object(None, "LambdaCall", call, CALL)
 
 

@@ -28,6 +28,7 @@ from keras_policies.legacy.plan import (
     preprocessing,
     replicas,
     sequential,
+    wrappers,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.report import (
@@ -233,6 +234,8 @@ def _layer(
     class_name: str, name: Any, config: Config, options: Options, path: str
 ) -> Converted:
     """Return the config of a layer that is neither a model nor an op."""
+    if class_name in wrappers.QUANTIZED and path in options.vocabularies:
+        return (yield from _quantized(class_name, config, options, path))
     namesakes = options.namesakes
     cls = yield from classes.keras_class(class_name, path, namesakes=namesakes)
     if class_name == "InputLayer":  # its dtype is that of a tensor, not a policy
@@ -294,6 +297,18 @@ def _program(
 
         return layers_as_programs.resizing(name, config, policy)
     return None
+
+
+def _quantized(
+    class_name: str, config: Config, options: Options, path: str
+) -> Converted:
+    learned = options.vocabularies[path]
+    inner, program = wrappers.program(class_name, config, learned)
+    layer = None
+    if inner is not None:
+        layer = yield from _keras_layer(inner, Place(options, f"{path}/"))
+    policy = (yield from _dtype(config, options, path)).get("dtype")
+    return programs.call_config(str(config["name"]), path, program, policy, layer)
 
 
 def _accepted(

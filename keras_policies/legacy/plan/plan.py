@@ -31,6 +31,7 @@ from keras_policies.legacy.plan import (
     layers,
     policies,
     summary,
+    wrappers,
 )
 from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.plan.summary import ReconstructionSummary
@@ -103,7 +104,7 @@ def make(
     unreadable training configuration counts as none; with `compile`, it is reported.
     """
     with corrupt(legacy.path):
-        legacy = _unwrapped(legacy)
+        legacy = wrappers.unwrapped(_unwrapped(legacy))
         if options is not None and options.input_shapes:
             legacy = input_sizes.with_shapes(legacy, options.input_shapes)
         training, problems = _training(legacy)

@@ -340,6 +340,82 @@ def addons():
     return model, [draw.rand(2, 3, 4, 6).astype("float32")]
 
 
+@case("model.h5")
+def weight_normalization():
+    """Under TensorFlow 2.12.1 with tensorflow-addons 0.20."""
+    import tensorflow_addons as tfa
+
+    def normalized(layer, data_init=True, **options):
+        return tfa.layers.WeightNormalization(layer, data_init=data_init, **options)
+
+    x, i = keras.Input((6, 3)), keras.Input((4, 4))
+    inner = normalized(layers.Dense(2))(layers.Dense(4)(i))
+    y = normalized(layers.Conv1D(4, 3, activation="relu"), name="conv")(x)
+    y = normalized(layers.LSTM(3, return_sequences=True), False)(y)
+    y = normalized(layers.Conv1D(4, 1, use_bias=False), False)(y)
+    y = keras.Model(i, inner, name="inner")(y)
+    frozen = normalized(layers.Dense(2), name="frozen")
+    model = keras.Model(x, frozen(y))
+    data = np.random.RandomState(1).rand(8, 6, 3).astype("float32")
+    model.compile("adam", "mse")
+    model.fit(data, np.ones((8, 4, 2)), epochs=2, verbose=0)
+    frozen.trainable = False
+    return model, [data]
+
+
+def never_called():
+    """Under TensorFlow 2.12.1 with tensorflow-addons 0.20."""
+    import tensorflow_addons as tfa
+
+    x = keras.Input((4,))
+    dense = tfa.layers.WeightNormalization(layers.Dense(2), name="scaled")
+    keras.Model(x, dense(x)).save("model.h5")
+
+
+def trained_with_ranges(model):
+    model.compile("adam", "mse")
+    data = np.random.RandomState(1).rand(8, 8, 8, 3).astype("float32")
+    model.fit(data, np.ones(model(data).shape), epochs=3, verbose=0)
+    return model, [data]
+
+
+@case("model.h5")
+def quantized():
+    """Under TensorFlow 2.12.1 with tensorflow-model-optimization 0.7.5."""
+    import tensorflow_model_optimization as tfmot
+
+    x = keras.Input((8, 8, 3))
+    y = layers.BatchNormalization()(layers.Conv2D(4, 3)(x))
+    y = layers.DepthwiseConv2D(2, activation="relu")(layers.ReLU()(y))
+    y = layers.Add()([layers.Conv2D(4, 1)(y), layers.Conv2D(4, 1, activation="tanh")(y)])
+    y = layers.SeparableConv2D(5, 2)(layers.Activation("relu")(y))
+    y = layers.Conv2DTranspose(3, 2, activation="relu")(y)
+    y = layers.MaxPooling2D()(y)
+    y = layers.AveragePooling2D()(layers.Concatenate()([y, y]))
+    y = layers.Dropout(0.2)(layers.Flatten()(y))
+    y = layers.Dense(3, activation="softmax")(layers.Dense(5, activation="relu")(y))
+    return trained_with_ranges(tfmot.quantization.keras.quantize_model(keras.Model(x, y)))
+
+
+@case("model.h5")
+def quantized_in_a_row():
+    """Under TensorFlow 2.12.1 with tensorflow-model-optimization 0.7.5; a Sequential, and the older wrapper."""
+    import tensorflow_model_optimization as tfmot
+    from tensorflow_model_optimization.python.core.quantization.keras import (
+        quantize_wrapper,
+    )
+    from tensorflow_model_optimization.python.core.quantization.keras.default_8bit import (
+        default_8bit_quantize_registry as registry,
+    )
+
+    start = [layers.Input((8, 8, 3)), layers.Conv2D(4, 3, use_bias=False)]
+    start += [layers.ReLU(6.0), layers.Flatten(), layers.Dense(4, activation="sigmoid")]
+    model = tfmot.quantization.keras.quantize_model(keras.Sequential(start))
+    settings = registry.Default8BitQuantizeConfig(["kernel"], ["activation"], False)
+    old = quantize_wrapper.QuantizeWrapper(layers.Dense(4), settings)
+    return trained_with_ranges(keras.Sequential([*model.layers, old]))
+
+
 class MultiHeadAttention(layers.Layer):
     def __init__(self, head_num=2, **options):
         super().__init__(**options)
@@ -485,7 +561,7 @@ def main(folder, *names):
         np.savez(place / "data.npz", **stored, **y, losses=np.ravel(losses))
         for form in forms:
             model.save(str(place / form))
-    for function in (late, rerun, iterations, any_rank, agent):
+    for function in (late, rerun, iterations, any_rank, agent, never_called):
         if function.__name__ not in (names or function.__name__):
             continue
         place = root / function.__name__
