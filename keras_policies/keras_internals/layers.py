@@ -101,7 +101,10 @@ _GIVEN = "_self_keras_policies_given"
 
 
 def noting_given_dtypes() -> contextlib.AbstractContextManager[None]:
-    """Note, for each layer created in the context, whether it was passed a dtype."""
+    """Note, for each layer created in the context, whether it was passed a dtype.
+
+    Keras keeps the policy alone, which the parts of a layer get from that layer.
+    """
 
     def _init(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)

@@ -3,33 +3,17 @@
 Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.py.
 """
 
-import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_policies.keras_internals.patches import Function, patched
 from keras_policies.keras_internals.private_api import GRAPHS, needs
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
 OPS = "exp", "log", "log_softmax", "softmax"
-# Takes the shape of each symbolic tensor before it is made.
-Check = Callable[[Sequence[int | None]], None]
-
-
-def checking_shapes(check: Check) -> contextlib.AbstractContextManager[None]:
-    """Call `check(shape)`, which may raise, before each symbolic tensor made inside."""
-
-    def _init(
-        stock: Function, self: keras.KerasTensor, shape: Any, *args: Any, **k: Any
-    ) -> None:
-        check(shape)
-        stock(self, shape, *args, **k)
-
-    return patched(keras.KerasTensor, "__init__", _init)
 
 
 def is_functional(model: keras.Model) -> bool:

@@ -109,7 +109,7 @@ def code(python, instructions, constants=(), names=(), local=("x",), arguments=1
         **{"kinds": bytes([0x20] * len(local)), "free": (), "cells": ()},
         **{"file": "", "name": "f", "qualified": "f", "exceptions": b""},
     }
-    layout = LAYOUTS[LAYOUT_OF.get(python, python)].split()
+    layout = LAYOUTS[LAYOUT_OF.get(python, python)]
     written = (
         struct.pack("<i", fields[name])
         if name.isupper()

@@ -64,7 +64,6 @@ def build(
     with (
         located(legacy.path, code="KP401"),
         keras_internals.blank_variables(backend.place, backend.zeros, budget.spend),
-        keras_internals.checking_shapes(budget.check_rank),
         keras_internals.noting_given_dtypes(),
     ):
         environment.check_texts(plan, keras.backend.backend())

@@ -16,6 +16,7 @@ from keras_policies.legacy.assembly.keras_differences import forms
 from keras_policies.legacy.assembly.nodes import Node
 from keras_policies.legacy.base.configs import CallOutput, call_outputs
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import budget
 
 Call = tuple[str, int]  # a layer, and the number of its call
 # Call -> the values that it returned, in one list.
@@ -42,6 +43,8 @@ def ends(config: Config, make: Make) -> tuple[Any, Any]:
             args, kwargs = _filled([called["args"], called["kwargs"]], outputs)
             result = node(*args, **kwargs)
         outputs[name, number] = keras.tree.flatten(result)
+        for tensor in outputs[name, number]:
+            budget.check_rank(tensor.shape)
     inputs, results = config["input_layers"], config["output_layers"]
     return _filled(inputs, outputs), _filled(results, outputs)
 

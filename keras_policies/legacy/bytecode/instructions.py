@@ -5,6 +5,7 @@ Source: CPython, Lib/opcode.py.
 """
 
 import dataclasses
+from typing import TypeAlias
 
 from keras_policies.legacy.bytecode.values import Code
 from keras_policies.legacy.guards import limits
@@ -12,23 +13,31 @@ from keras_policies.legacy.guards import limits
 EXTENDED_ARG = {"2.7": 145}  # 144 in all others
 WIDE = "2.7", "3.5"  # instructions have one byte or three, in others two
 HAVE_ARGUMENT = 90
-# Opcode -> name, as in all versions up to 3.10. "BINARY +" has its symbol with it.
-COMMON = {
+Name: TypeAlias = str | tuple[str, str | int]  # with an operator or a number, if fixed
+
+
+def _each(name: str, symbols: dict[int, str]) -> dict[int, Name]:
+    """Return the name of each opcode, with its operator."""
+    return {opcode: (name, symbol) for opcode, symbol in symbols.items()}
+
+
+# Opcode -> name, as in all versions up to 3.10.
+COMMON: dict[int, Name] = {
     1: "POP_TOP",
-    2: "ROT 2",
-    3: "ROT 3",
-    4: "COPY 1",
+    2: ("ROT", 2),
+    3: ("ROT", 3),
+    4: ("COPY", 1),
     9: "NOP",
-    10: "UNARY +",
-    11: "UNARY -",
-    12: "UNARY not",
-    15: "UNARY ~",
-    **{19: "BINARY **", 20: "BINARY *", 22: "BINARY %", 23: "BINARY +"},
-    **{24: "BINARY -", 26: "BINARY //", 27: "BINARY /", 28: "BINARY //"},
-    **{29: "BINARY /", 55: "BINARY +", 56: "BINARY -", 57: "BINARY *"},
-    **{59: "BINARY %", 62: "BINARY <<", 63: "BINARY >>", 64: "BINARY &"},
-    **{65: "BINARY ^", 66: "BINARY |", 67: "BINARY **", 75: "BINARY <<"},
-    **{76: "BINARY >>", 77: "BINARY &", 78: "BINARY ^", 79: "BINARY |"},
+    **_each("UNARY", {10: "+", 11: "-", 12: "not", 15: "~"}),
+    **_each(
+        "BINARY",
+        {
+            **{19: "**", 20: "*", 22: "%", 23: "+", 24: "-", 26: "//", 27: "/"},
+            **{28: "//", 29: "/", 55: "+", 56: "-", 57: "*", 59: "%", 62: "<<"},
+            **{63: ">>", 64: "&", 65: "^", 66: "|", 67: "**", 75: "<<", 76: ">>"},
+            **{77: "&", 78: "^", 79: "|"},
+        },
+    ),
     25: "SUBSCRIPT",
     68: "GET_ITER",
     83: "RETURN_VALUE",
@@ -61,7 +70,10 @@ COMMON = {
     136: "LOAD_DEREF",
     137: "STORE_DEREF",
 }
-FROM_3 = {5: "COPY_TWO", 16: "BINARY @", 17: "BINARY @", 145: "LIST_APPEND"}
+FROM_3: dict[int, Name | None] = {
+    **_each("BINARY", {16: "@", 17: "@"}),
+    **{5: "COPY_TWO", 145: "LIST_APPEND"},
+}
 FROM_3_6 = {
     **FROM_3,
     141: "CALL_FUNCTION_KW",
@@ -71,15 +83,15 @@ FROM_3_6 = {
 }
 FROM_3_8 = {
     **FROM_3_6,
-    6: "ROT 4",
+    6: ("ROT", 4),
     82: "NOP",  # LIST_TO_TUPLE
     117: "IS",
     118: "CONTAINS",
     162: "LIST_EXTEND",
 }
-FROM_3_11: dict[int, str | None] = {
+FROM_3_11: dict[int, Name | None] = {
     **FROM_3_8,
-    **{opcode: None for opcode, name in COMMON.items() if name.startswith("BINARY")},
+    **{opcode: None for opcode, name in COMMON.items() if name[0] == "BINARY"},
     **dict.fromkeys((3, 4, 5, 6, 16, 17, 87, 113, 131, 141, 161)),
     0: "NOP",  # CACHE
     2: "PUSH_NULL",
@@ -98,11 +110,11 @@ FROM_3_11: dict[int, str | None] = {
     172: "KW_NAMES",
 }
 # Key in `VERSIONS` -> what differs from `COMMON`; None is not understood.
-DIFFERENT: dict[str, dict[int, str | None]] = {
+DIFFERENT: dict[str, dict[int, Name | None]] = {
     "2.7": {
-        5: "ROT 4",
-        **{21: "BINARY 2/", 58: "BINARY 2/"},  # an integer quotient of integers
-        **{30: "SLICE 0", 31: "SLICE 1", 32: "SLICE 2", 33: "SLICE 3"},
+        5: ("ROT", 4),
+        **_each("BINARY", {21: "2/", 58: "2/"}),  # an integer quotient of integers
+        **{30: ("SLICE", 0), 31: ("SLICE", 1), 32: ("SLICE", 2), 33: ("SLICE", 3)},
         54: "STORE_MAP",
         94: "LIST_APPEND",
         99: "COPY_MANY",  # DUP_TOPX
@@ -123,7 +135,7 @@ DIFFERENT: dict[str, dict[int, str | None]] = {
     },
 }
 # Key in `VERSIONS` -> opcode -> name.
-NAMES: dict[str, dict[int, str | None]] = {
+NAMES: dict[str, dict[int, Name | None]] = {
     python: {**COMMON, **changed} for python, changed in DIFFERENT.items()
 }
 # What BINARY_OP of Python 3.11 does by its argument, 13 more for `+=` and the like.
@@ -164,18 +176,18 @@ def decoded(code: Code, position: int) -> tuple[Instruction, int]:
         argument = int.from_bytes(digits, "little") | extended
         position += size
         if opcode != EXTENDED_ARG.get(code.python, 144):
-            name = NAMES[code.python].get(opcode) or f"opcode {opcode}"
+            name = NAMES[code.python].get(opcode)
+            if name is None:
+                return Instruction(f"opcode {opcode}", argument), position
             return _instruction(name, argument, position, code.python), position
         extended = (argument << (16 if is_wide else 8)) & 0xFFFFFFFF
     raise ValueError(f"an argument in more than {limits.CODE_PREFIXES + 1} parts")
 
 
-def _instruction(name: str, argument: int, after: int, python: str) -> Instruction:
-    name, _, symbol = name.partition(" ")
-    if name == "opcode":
-        return Instruction(f"{name} {symbol}", argument)
-    if name in ("ROT", "COPY", "SLICE") and symbol:
-        argument = int(symbol)
+def _instruction(name: Name, argument: int, after: int, python: str) -> Instruction:
+    name, symbol = (name, "") if isinstance(name, str) else name
+    if isinstance(symbol, int):
+        argument, symbol = symbol, ""
     if name == "BINARY_OP":
         name, symbol = "BINARY", BINARY_OPS[argument % len(BINARY_OPS)]
     if name == "COMPARE":

@@ -27,15 +27,19 @@ TEXTS = {
 # Type of a sequence or a set, which become tuples -> the same.
 SEQUENCES = {"(": 4, ")": 1, "[": 4, "<": 4, ">": 4}
 # Oldest Python with a layout -> its fields. Those in capitals are 32-bit integers.
+UP_TO_3_10 = (
+    *("LOCALS", "STACK", "FLAGS", "code", "constants", "names", "local", "free"),
+    *("cells", "file", "name", "LINE", "lines"),
+)
 LAYOUTS = {
-    "2.7": "ARGUMENTS LOCALS STACK FLAGS code constants names local free cells file "
-    "name LINE lines",
-    "3.5": "ARGUMENTS KEYWORDS LOCALS STACK FLAGS code constants names local free "
-    "cells file name LINE lines",
-    "3.8": "ARGUMENTS POSITIONAL KEYWORDS LOCALS STACK FLAGS code constants names "
-    "local free cells file name LINE lines",
-    "3.11": "ARGUMENTS POSITIONAL KEYWORDS STACK FLAGS code constants names local "
-    "kinds file name qualified LINE lines exceptions",
+    "2.7": ("ARGUMENTS", *UP_TO_3_10),
+    "3.5": ("ARGUMENTS", "KEYWORDS", *UP_TO_3_10),
+    "3.8": ("ARGUMENTS", "POSITIONAL", "KEYWORDS", *UP_TO_3_10),
+    "3.11": (
+        *("ARGUMENTS", "POSITIONAL", "KEYWORDS", "STACK", "FLAGS", "code"),
+        *("constants", "names", "local", "kinds", "file", "name", "qualified", "LINE"),
+        *("lines", "exceptions"),
+    ),
 }
 CELL, FREE = 0x40, 0x80  # bits of a variable's kind, from Python 3.11 on
 RETURN_VALUE = 83  # in all of them
@@ -182,7 +186,7 @@ class _Reader:
         """Return a code object."""
         fields: dict[str, Any] = {
             name: self.integer() if name.isupper() else self.next()
-            for name in LAYOUTS[self.layout].split()
+            for name in LAYOUTS[self.layout]
         }
         return _code(fields, self.layout)
 

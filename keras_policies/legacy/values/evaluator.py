@@ -153,6 +153,8 @@ def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     named = {key: trees.mapped(tensor, value) for key, value in kwargs.items()}
     args = [trees.mapped(tensor, value) for value in args]
     result = function(*args, **named)
+    for each in trees.leaves(result):
+        budget.check_rank(each.shape)  # a gather has at most twice the axes of one here
     is_wide = rule.keeps_dtype and is_integer_dtype(dtype_of(args[0]))
     return tensor(result, dtype_of(args[0])) if is_wide else result
 
