@@ -36,21 +36,27 @@ if _typing.TYPE_CHECKING:
     from keras_policies.legacy.weights_loading import load_weights
     from keras_policies.source.source import to_source
 
-# Imported when first used: training needs neither readers nor tables.
+# Name -> its module, imported when first used: training needs no readers or tables.
 _LATER = {
-    "_common.warnings": "KerasPoliciesWarning",
-    "diagnostics.plots": "plot_gradients plot_loss_scale",
-    "diagnostics.summary": "summary",
-    "keras_internals.patches": "patches",
-    "legacy.base.errors": "LegacyModelError",
-    "legacy.base.outcomes": "LeftOut Outcome OutcomeWarning",
-    "legacy.conversion": "Converted convert_model",
-    "legacy.descriptions": "LayerDescription ModelDescription",
-    "legacy.inspection": "inspect_model",
-    "legacy.loading": "load_model text_inputs",
-    "legacy.weights_loading": "load_weights",
-    "legacy.texts.inputs": "TextInputs",
-    "source.source": "to_source",
+    "Converted": "legacy.conversion",
+    "KerasPoliciesWarning": "_common.warnings",
+    "LayerDescription": "legacy.descriptions",
+    "LeftOut": "legacy.base.outcomes",
+    "LegacyModelError": "legacy.base.errors",
+    "ModelDescription": "legacy.descriptions",
+    "Outcome": "legacy.base.outcomes",
+    "OutcomeWarning": "legacy.base.outcomes",
+    "TextInputs": "legacy.texts.inputs",
+    "convert_model": "legacy.conversion",
+    "inspect_model": "legacy.inspection",
+    "load_model": "legacy.loading",
+    "load_weights": "legacy.weights_loading",
+    "patches": "keras_internals.patches",
+    "plot_gradients": "diagnostics.plots",
+    "plot_loss_scale": "diagnostics.plots",
+    "summary": "diagnostics.summary",
+    "text_inputs": "legacy.loading",
+    "to_source": "source.source",
 }
 
 # Names of tf.keras -> what replaces them.
@@ -106,7 +112,7 @@ def __getattr__(name: str) -> _typing.Any:
             f"tf.keras's {name} is {_FORMER[name]}. docs/porting-reference.md lists "
             "every old name."
         )
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(_importlib.import_module(f"{__name__}.{module}"), name)
+    if name in _LATER:
+        module = _importlib.import_module(f"{__name__}.{_LATER[name]}")
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ import pytest
 import keras_policies as kp
 from keras_policies.legacy import plain_keras
 from keras_policies.legacy.assembly.keras_differences import forms
-from keras_policies.legacy.values import sums
+from keras_policies.legacy.values import alike
 
 ARCHIVE = legacy_files.FOLDER / "forms-2.15.1.tar.xz"
 # Where plain Keras 3.15.1 gave other numbers, or none, in each of these files.
@@ -209,7 +209,7 @@ def test_shapes_are_added_alike_exactly_if_tensorflow_is_right_for_all_lengths(r
                 fitting = [pair for pair in pairs if meet(*pair)]
                 if fitting:
                     wanted = all(itertools.starmap(is_right, fitting))
-                    assert sums.is_added_alike(shape, other) == wanted, (shape, other)
+                    assert alike.is_added_alike(shape, other) == wanted, (shape, other)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8", "uint8", "bool"])
@@ -220,9 +220,9 @@ def test_a_sum_by_subtraction_has_the_same_bits(dtype):
     )
     inputs = [keras.Input(batch_shape=(None, n), dtype=dtype) for n in (4, 1)]
     x, y = (keras.ops.convert_to_tensor(each) for each in numbers)
-    model = keras.Model(inputs, sums.added(*inputs))
+    model = keras.Model(inputs, alike.added(*inputs))
     found = keras.ops.convert_to_numpy(model([keras.ops.tile(x, [2, 1]), y]))
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(found, numbers[0] + numbers[1])
     assert found.dtype == dtype
-    assert not sums.is_added_alike((None, 4), (None, 1))
+    assert not alike.is_added_alike((None, 4), (None, 1))

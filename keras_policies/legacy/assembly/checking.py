@@ -2,18 +2,31 @@
 
 A SavedModel has the function that computed its outputs. It is run on arrays, and the
 model is called on the same: if their outputs differ, the model was rebuilt wrongly.
+
+Layers are also compared with their own functions, where the whole shows too little. A
+class of the user's own may have the name of one of Keras's. Its function is small, and
+takes all numbers, whatever comes before it:
+
+    Conv2D -> Conv2D -> Dense      the whole takes minutes, Dense alone no time
+    tanh -> Dense(clips at 20)     the whole never reaches 20, Dense alone does
 """
 
+import collections
 import contextlib
+import dataclasses
 import inspect
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import comparing
-from keras_policies.legacy.assembly import layer_checks
+from keras_policies.legacy.assembly import watching
 from keras_policies.legacy.assembly.comparison import Check, Comparison
 from keras_policies.legacy.assembly.examples import UnsuitableError
+from keras_policies.legacy.assembly.own_classes import is_stock
+from keras_policies.legacy.assembly.targets import is_graph
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
@@ -23,7 +36,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.plan import classes, op_layers
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.legacy.plan.reconstruction import concrete_functions
+from keras_policies.legacy.plan.reconstruction import concrete_functions, in_training
 from keras_policies.legacy.plan.reconstruction.reference import NotInterpretedError
 from keras_policies.legacy.texts.inputs import TextInputs
 
@@ -117,7 +130,7 @@ def _compared(comparison: Comparison, size: int) -> Check:
     if difference is not None and not whole.is_partial:
         return whole
     with contextlib.suppress(LimitError), budget.anew(size):
-        layers = layer_checks.check(comparison, all_layers=difference is None)
+        layers = check_layers(comparison, all_layers=difference is None)
     if layers is None:
         return whole
     if difference is None:
@@ -132,3 +145,97 @@ def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction |
         return None
     named = (t for t in traced.layers[0].traces if t.function in traced.functions)
     return next(iter(concrete_functions.for_inference([*named])), None)
+
+
+class Pair(NamedTuple):
+    """A layer of a model, and what its file has of it."""
+
+    path: str
+    layer: keras.Layer
+    traced: TracedLayer
+
+
+def check_layers(whole: Comparison, *, all_layers: bool) -> Check | None:
+    """Compare the layers of a model, as far as the budget goes; None if none can be.
+
+    Without `all_layers`, these are the layers with an op that bends.
+    """
+    if not is_graph(whole.model):
+        return None
+    pairs = [*_pairs(whole.model, whole.traced, 0, "")]
+    checks = []
+    for pair in _in_turn(pairs):
+        try:
+            part = _part(whole, pair, all_layers)
+            if part is not None:
+                checks.append(part.check())
+        except (LimitError, NotInterpretedError, UnsuitableError):
+            continue
+        except LegacyModelError as error:
+            error.layer = error.layer or pair.path
+            raise
+        except UNEXPECTED:
+            continue
+    if not checks:
+        return None
+    differences = [each.difference or 0.0 for each in checks]
+    coverages = [each.coverage for each in checks if each.coverage]
+    least = min(coverages, key=lambda coverage: [*map(len, coverage)])
+    return Check(max(differences), coverage=least, layers=(len(checks), len(pairs)))
+
+
+def _pairs(
+    model: keras.Model, traced: TracedFunctions, number: int, prefix: str
+) -> Iterator[Pair]:
+    """Yield the layers of Keras's classes, those of inner models, too."""
+    numbers = traced.by_name(number)
+    for layer in model.layers:
+        if layer.name not in numbers or isinstance(layer, keras.layers.InputLayer):
+            continue
+        path = f"{prefix}{layer.name}"
+        if is_graph(layer):
+            yield from _pairs(layer, traced, numbers[layer.name], f"{path}/")
+        elif is_stock(layer):
+            yield Pair(path, layer, traced.layers[numbers[layer.name]])
+
+
+def _part(whole: Comparison, pair: Pair, all_layers: bool) -> Comparison | None:
+    """Return the comparison of a layer with its function, if it has one."""
+    trace = _of_layer(pair.traced, whole.traced)
+    if trace is None or not (all_layers or _bends(trace, whole.traced)):
+        return None
+    return dataclasses.replace(
+        whole,
+        model=pair.layer,
+        trace=trace,
+        served=None,
+        is_due=False,
+        is_part=True,
+        texts=None,
+    )
+
+
+def _in_turn(pairs: list[Pair]) -> list[Pair]:
+    """Return one layer of each class, then a second one of each, and so on."""
+    counts: collections.Counter[str] = collections.Counter()
+    turns = []
+    for pair in pairs:
+        turns.append(counts[pair.traced.class_name])
+        counts[pair.traced.class_name] += 1
+    order = sorted(range(len(pairs)), key=turns.__getitem__)
+    return [pairs[i] for i in order]
+
+
+def _bends(trace: ConcreteFunction, traced: TracedFunctions) -> bool:
+    bodies = in_training.bodies(traced, trace.function)
+    return any(watching.bends(node) for body in bodies for node in body.values())
+
+
+def _of_layer(layer: TracedLayer, traced: TracedFunctions) -> ConcreteFunction | None:
+    """Return the function of a layer that is called on its inputs alone."""
+    traces = [t for t in layer.traces if t.function in traced.functions]
+    for trace in concrete_functions.for_inference(traces):
+        args, kwargs = trace.inputs
+        if args and not concrete_functions.specs((args[1:], kwargs)):
+            return trace
+    return None

@@ -24,8 +24,7 @@ from keras_policies.legacy.assembly import (
     own_classes,
 )
 from keras_policies.legacy.assembly.examples import Example, Run, UnsuitableError
-from keras_policies.legacy.assembly.judging import Coverage, Part
-from keras_policies.legacy.assembly.loss_checks import Losses, with_losses
+from keras_policies.legacy.assembly.judging import Coverage, Losses, Part, with_losses
 from keras_policies.legacy.assembly.serving import Served
 from keras_policies.legacy.assembly.watching import Rounding, Watching
 from keras_policies.legacy.base import hints
@@ -329,9 +328,6 @@ class Comparison:
         by_argument = dict(zip(leaves, inputs, strict=True))
         return ir.mapped(by_argument.__getitem__, program.inputs(filled, leaves))
 
-    def _is_other(self, actual: Array, expected: Array) -> bool:
-        return not relative_difference(actual, expected) <= self.tolerance.share
-
     def _first_difference(
         self, inputs: list[Array], nest: Nest
     ) -> tuple[str, keras.Layer]:
@@ -354,7 +350,8 @@ class Comparison:
             arrays = map(keras.ops.convert_to_numpy, flat)
             pairs = zip(arrays, outputs_in_graph.get(path, ()), strict=False)
             if path and any(
-                isinstance(wanted, np.ndarray) and self._is_other(array, wanted)
+                isinstance(wanted, np.ndarray)
+                and not relative_difference(array, wanted) <= self.tolerance.share
                 for array, wanted in pairs
             ):
                 return path, layer

@@ -17,37 +17,38 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 
-# Argument of Keras 2 -> its names in Keras 1; those under "" are dropped.
-NAMES = {
-    "": "consume_less forget_bias_init input_dim input_dtype input_length mode "
-    "output_shape",
-    "beta_initializer": "beta_init",
-    "bias_constraint": "b_constraint",
-    "bias_regularizer": "b_regularizer",
-    "data_format": "dim_ordering",
-    "dilation_rate": "atrous_rate",
-    "dropout": "dropout_W",
-    "filters": "nb_filter",
-    "gamma_initializer": "gamma_init",
-    "kernel_constraint": "W_constraint",
-    "kernel_initializer": "init",
-    "kernel_regularizer": "W_regularizer",
-    "kernel_size": "filter_length",
-    "padding": "border_mode",
-    "pool_size": "pool_length",
-    "rate": "p",
-    "recurrent_activation": "inner_activation",
-    "recurrent_constraint": "U_constraint",
-    "recurrent_dropout": "dropout_U",
-    "recurrent_initializer": "inner_init",
-    "recurrent_regularizer": "U_regularizer",
-    "size": "length",
-    "stddev": "sigma",
-    "strides": "stride subsample subsample_length",
-    "units": "output_dim",
-    "use_bias": "bias",
+# Argument of Keras 1 -> its name in Keras 2; "" if it is dropped.
+ARGUMENTS = {
+    **{"consume_less": "", "forget_bias_init": "", "input_dim": "", "input_dtype": ""},
+    **{"input_length": "", "mode": "", "output_shape": ""},
+    "U_constraint": "recurrent_constraint",
+    "U_regularizer": "recurrent_regularizer",
+    "W_constraint": "kernel_constraint",
+    "W_regularizer": "kernel_regularizer",
+    "atrous_rate": "dilation_rate",
+    "b_constraint": "bias_constraint",
+    "b_regularizer": "bias_regularizer",
+    "beta_init": "beta_initializer",
+    "bias": "use_bias",
+    "border_mode": "padding",
+    "dim_ordering": "data_format",
+    "dropout_U": "recurrent_dropout",
+    "dropout_W": "dropout",
+    "filter_length": "kernel_size",
+    "gamma_init": "gamma_initializer",
+    "init": "kernel_initializer",
+    "inner_activation": "recurrent_activation",
+    "inner_init": "recurrent_initializer",
+    "length": "size",
+    "nb_filter": "filters",
+    "output_dim": "units",
+    "p": "rate",
+    "pool_length": "pool_size",
+    "sigma": "stddev",
+    "stride": "strides",
+    "subsample": "strides",
+    "subsample_length": "strides",
 }
-ARGUMENTS = {old: new for new, names in NAMES.items() for old in names.split()}
 OF_CLASS = {
     "Embedding": {
         **{"W_constraint": "embeddings_constraint", "dropout": ""},

@@ -42,20 +42,24 @@ First: TypeAlias = dict[tuple[str, str], list[LegacyWeight]]
 OF_NORMALIZATION = "scale", "center"  # settings that give a weight each
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
 # Class -> its slots in the order in which Keras 2.11 to 2.15 creates them: one group
-# after the other, each variable by variable. A group after a setting and a colon
-# exists only if the setting is true. All create the averages first.
-AVERAGES = "use_ema: average"
-SLOT_GROUPS = {
-    "SGD": ("m",),
-    "RMSprop": ("velocity", "momentum: momentum", "centered: average_gradient"),
-    "Adam": ("m v", "amsgrad: vhat"),
-    "AdamW": ("m v", "amsgrad: vhat"),
-    "Adagrad": ("accumulator",),
-    "Adadelta": ("accumulated_grad accumulated_delta_var",),
-    "Adamax": ("m u",),
-    "Nadam": ("m v",),
-    "Ftrl": ("accumulator linear",),
-    "Lion": ("m",),
+# after the other, each variable by variable. A group exists only if the setting that
+# is its key is true. All create the averages first.
+ALWAYS = ""
+AVERAGES = {"use_ema": ("average",)}
+SLOT_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "SGD": {ALWAYS: ("m",)},
+    "RMSprop": {
+        **{ALWAYS: ("velocity",), "momentum": ("momentum",)},
+        "centered": ("average_gradient",),
+    },
+    "Adam": {ALWAYS: ("m", "v"), "amsgrad": ("vhat",)},
+    "AdamW": {ALWAYS: ("m", "v"), "amsgrad": ("vhat",)},
+    "Adagrad": {ALWAYS: ("accumulator",)},
+    "Adadelta": {ALWAYS: ("accumulated_grad", "accumulated_delta_var")},
+    "Adamax": {ALWAYS: ("m", "u")},
+    "Nadam": {ALWAYS: ("m", "v")},
+    "Ftrl": {ALWAYS: ("accumulator", "linear")},
+    "Lion": {ALWAYS: ("m",)},
 }
 
 
@@ -375,9 +379,9 @@ def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
     config = configs.settings(optimizer)
     if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
         return None  # nothing in their files identifies the slots
-    listed = SLOT_GROUPS.get(str(optimizer.get("class_name")), ())
-    parts = (group.rpartition(":") for group in (AVERAGES, *listed))
-    groups = [names.split() for key, _, names in parts if not key or config.get(key)]
+    listed = SLOT_GROUPS.get(str(optimizer.get("class_name")), {})
+    all_groups = {**AVERAGES, **listed}.items()
+    groups = [names for key, names in all_groups if key == ALWAYS or config.get(key)]
     variables, rest = divmod(count, sum(map(len, groups)) or 1)
     if rest or not listed:
         return None

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from keras_policies.legacy.values import convolutions, dims, sums, ties
+from keras_policies.legacy.values import alike, convolutions, dims
 from keras_policies.legacy.values.dims import Dim
 from keras_policies.legacy.values.ratios import Ratio
 
@@ -202,7 +202,7 @@ OF_SEGMENTS = Rule(returns=lambda x, _, num_segments: np.size(x) * max(num_segme
 LIST = Rule(moves=True, returns=lambda items, axis=0: sum(map(np.size, items)))
 BITS = "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"
 RULES: Mapping[str, Rule] = {
-    "abs": Rule(node=ties.absolute),
+    "abs": Rule(node=alike.absolute),
     **dict.fromkeys(BITS, Rule(PAIR)),
     **dict.fromkeys(("arctan2", "power", "logical_and", "logical_or"), Rule(PAIR)),
     **dict.fromkeys(("logical_xor", "binary_crossentropy"), Rule(PAIR)),
@@ -210,13 +210,13 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("roll", "squeeze", "swapaxes", "transpose"), MOVES),
     **dict.fromkeys(("cumprod", "cumsum", "prod", "sum"), SUMS),
     **dict.fromkeys(("linalg.cholesky", "linalg.det", "linalg.inv"), OF_MATRICES),
-    "add": Rule(PAIR, operator.add, node=sums.added),
+    "add": Rule(PAIR, operator.add, node=alike.added),
     "argsort": dataclasses.replace(SORTS, arrays=STABLE),
     "broadcast_to": Rule(moves=True, returns=lambda x, shape: math.prod(shape)),
     "cast": Rule(arrays=cast),
     "categorical_crossentropy": Rule(PAIR),
     "ceil": Rule(dims=Ratio.ceil),
-    "clip": Rule(THREE, node=ties.clip),
+    "clip": Rule(THREE, node=alike.clip),
     "concatenate": LIST,
     "conv": dataclasses.replace(FILTERS, arrays=convolutions.conv, returns=_filtered),
     "depthwise_conv": dataclasses.replace(FILTERS, arrays=convolutions.depthwise_conv),
@@ -237,9 +237,9 @@ RULES: Mapping[str, Rule] = {
     "less_equal": Rule(PAIR, operator.le),
     "linalg.solve": Rule(PAIR, computes=_of_matrices),
     "matmul": Rule(PAIR, is_wide=True, returns=_of_matmul, computes=_products),
-    "maximum": Rule(PAIR, functools.partial(dims.extreme, "max"), node=ties.maximum),
+    "maximum": Rule(PAIR, functools.partial(dims.extreme, "max"), node=alike.maximum),
     "mean": Rule(arrays=_mean),
-    "minimum": Rule(PAIR, functools.partial(dims.extreme, "min"), node=ties.minimum),
+    "minimum": Rule(PAIR, functools.partial(dims.extreme, "min"), node=alike.minimum),
     "mod": Rule(PAIR, operator.mod),
     "moments": Rule(arrays=_moments),
     "multiply": Rule(PAIR, operator.mul),

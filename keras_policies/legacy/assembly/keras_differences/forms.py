@@ -3,12 +3,12 @@
 Because a converted file has to be right in plain Keras on all backends, such a layer
 becomes a model of its name, with steps that all backends compute alike:
 
-    Add, Average                  x - (-y): see `values.sums`
+    Add, Average                  x - (-y): see `values.alike`
     AveragePooling                pad, pool, divide by counts; or sum windows if a
                                   length is unknown: `ops.nn_convolutions`
     LayerNormalization            moveaxis around it: torch normalizes the last axes
     normalizations, Resizing      a cast before it: they compute with integers
-    convolutions, EinsumDense     the axis of the bias is the last: see `values.sums`
+    convolutions, EinsumDense     the axis of the bias is the last: see `values.alike`
     MultiHeadAttention            refused: Keras's own code adds its biases
 
 It depends on the shapes of its inputs whether a layer is affected, so `StockLayer`
@@ -29,7 +29,7 @@ from keras_policies.legacy.assembly.nodes import one_or_all
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.ops.nn_convolutions import averaged
-from keras_policies.legacy.values.sums import added, is_added_alike
+from keras_policies.legacy.values.alike import added, is_added_alike
 
 FIRST = "channels_first"
 Shape = tuple[int | None, ...]
