@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
     module: str  # below `keras.src`
     name: str  # dotted for a member of a class, which must be the class's own
-    takes: str = ""  # names of parameters, if it is a function or a class
+    takes: tuple[str, ...] = ()  # parameters, if it is a function or a class
 
     def __str__(self) -> str:
         return f"keras.src.{self.module}.{self.name}"
@@ -79,40 +79,40 @@ _CONFIGS = "legacy.saving.serialization"
 _FUNCTIONAL = "models.functional"
 PRIVATE_API = {
     POLICIES: (
-        Place("layers.layer", "Layer._flatten_layers", "include_self recursive"),
+        Place("layers.layer", "Layer._flatten_layers", ("include_self", "recursive")),
         Place("layers.layer", "Layer.dtype_policy.fget"),
     ),
     INFER: (
-        Place("backend.common.global_state", "get_global_attribute", "name"),
+        Place("backend.common.global_state", "get_global_attribute", ("name",)),
         Place("backend.common.name_scope", "current_path"),
-        Place("backend.common.name_scope", "name_scope.__init__", "caller"),
-        Place("layers.layer", "CallSpec.__init__", "signature args kwargs"),
-        Place("layers.layer", "Layer._maybe_build", "call_spec"),
+        Place("backend.common.name_scope", "name_scope.__init__", ("caller",)),
+        Place("layers.layer", "CallSpec.__init__", ("signature", "args", "kwargs")),
+        Place("layers.layer", "Layer._maybe_build", ("call_spec",)),
         Place("layers.layer", "Layer._open_name_scope"),
     ),
     SAVING: (
         Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
-        Place("saving.saving_lib", "save_weights_only", "model filepath"),
+        Place("saving.saving_lib", "save_weights_only", ("model", "filepath")),
     ),
     READING: (
-        Place("api_export", "register_internal_serializable", "path symbol"),
+        Place("api_export", "register_internal_serializable", ("path", "symbol")),
         Place("dtype_policies", "ALL_OBJECTS_DICT"),
-        Place("dtype_policies", "get", "identifier"),
-        Place(_HDF5, "load_model_from_hdf5", "filepath custom_objects compile"),
-        Place(_CONFIGS, "class_and_config_for_serialized_keras_object", "config"),
-        Place("saving.serialization_lib", "_retrieve_class_or_fn", "full_config"),
+        Place("dtype_policies", "get", ("identifier",)),
+        Place(_HDF5, "load_model_from_hdf5", ("filepath", "custom_objects", "compile")),
+        Place(_CONFIGS, "class_and_config_for_serialized_keras_object", ("config",)),
+        Place("saving.serialization_lib", "_retrieve_class_or_fn", ("full_config",)),
     ),
     LOSS_SCALING: (
         Place("optimizers", "ALL_OBJECTS_DICT"),
-        Place(_OPTIMIZER, "BaseOptimizer.build", "variables"),
+        Place(_OPTIMIZER, "BaseOptimizer.build", ("variables",)),
         Place("backend.common.variables", "Variable.value.fget"),
-        Place("trainers.trainer", f"{_TRAINER}._aggregate_additional_loss", "loss"),
+        Place("trainers.trainer", f"{_TRAINER}._aggregate_additional_loss", ("loss",)),
     ),
-    UNPICKLING: (Place(_OPTIMIZER, "BaseOptimizer._var_key", "variable"),),
+    UNPICKLING: (Place(_OPTIMIZER, "BaseOptimizer._var_key", ("variable",)),),
     GRAPHS: (
-        Place("backend.common.masking", "get_keras_mask", "x"),
-        Place(_FUNCTIONAL, "Functional._convert_inputs_to_tensors", "flat_inputs"),
-        Place("ops.node", "KerasHistory", "operation node_index tensor_index"),
+        Place("backend.common.masking", "get_keras_mask", ("x",)),
+        Place(_FUNCTIONAL, "Functional._convert_inputs_to_tensors", ("flat_inputs",)),
+        Place("ops.node", "KerasHistory", ("operation", "node_index", "tensor_index")),
         Place("ops.node", "Node.output_tensors"),
         Place("ops.symbolic_arguments", "SymbolicArguments.fill_in"),
     ),
@@ -148,11 +148,10 @@ def find(place: Place) -> Any:
             current = vars(current)[part] if is_class else getattr(current, part)
     except (ImportError, AttributeError, KeyError) as error:
         raise LookupError(str(place), f"none: {error}") from error
-    expected = place.takes.split()
-    parameters = inspect.signature(current).parameters if expected else {}
-    if not {*expected} <= {*parameters}:
+    parameters = inspect.signature(current).parameters if place.takes else {}
+    if not {*place.takes} <= {*parameters}:
         there = f"{place.name}({', '.join(parameters)})"
-        raise LookupError(f"{place}({', '.join(expected)})", there)
+        raise LookupError(f"{place}({', '.join(place.takes)})", there)
     return current
 
 

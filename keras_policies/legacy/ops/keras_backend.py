@@ -172,38 +172,53 @@ def dropout(
     return call_layer(keras.layers.Dropout(level), x, training=True)
 
 
-# Parameters here and their names in TensorFlow -> functions there. Their last names are
-# the same here (without `reduce_`), unless another name comes first.
-OTHERS = {
-    "": "cast ones zeros math.cumprod math.cumsum math.l2_normalize nn.selu "
-    "nn.softsign math.abs math.cos math.equal math.exp math.greater math.greater_equal "
-    "math.less math.less_equal math.log math.maximum math.minimum math.not_equal "
-    "math.round math.sigmoid math.sign math.sin math.softplus math.square math.tanh",
-    "a=y": "math.pow",
-    "num_classes=depth": "one_hot",
-    "reference=params": "gather",
-    "size=num_rows": "eye",
-    "variables=x": "stop_gradient",
-    "x=a pattern=perm": "permute_dimensions=transpose",
-    "x=a": "transpose",
-    "x=input kernel=filters": "nn.conv1d nn.conv2d",
-    "x=input n=multiples": "tile",
-    "x=input": "identity linear=identity ones_like shape squeeze zeros_like",
-    "x=input_tensor": "math.reduce_all math.reduce_any math.reduce_logsumexp "
-    "math.reduce_max math.reduce_mean math.reduce_min math.reduce_prod math.reduce_std "
-    "math.reduce_sum var=math.reduce_variance",
-    "x=logits": "nn.log_softmax nn.softmax",
-    "x=t min_value=clip_value_min max_value=clip_value_max": "clip=clip_by_value",
-    "x=tensor axes=axis": "reverse",
-    "x=tensor": "reshape",
-    "x=value": "nn.bias_add",
-    "x=values": "stack",
-}
-for _parameters, _functions in OTHERS.items():
-    _renamed = dict(pair.split("=") for pair in _parameters.split())
-    for _function in _functions.split():
-        _own_name, _, _name = _function.rpartition("=")
-        _own_name = _own_name or _name.rpartition(".")[2].removeprefix("reduce_")
-        _standard = FUNCTIONS[_name]
-        _names = {**_standard.renamed, **_renamed}
-        op(f"keras.backend.{_own_name}", renamed=_names)(_standard.function)
+def _same(*names: str, own_name: str = "", **renamed: str) -> None:
+    """Register functions of TensorFlow, with other names for some parameters.
+
+    The last part of a name is also the name here, without `reduce_`, if there is no
+    `own_name`.
+    """
+    for name in names:
+        here = own_name or name.rpartition(".")[2].removeprefix("reduce_")
+        standard = FUNCTIONS[name]
+        all_renamed = {**standard.renamed, **renamed}
+        op(f"keras.backend.{here}", renamed=all_renamed)(standard.function)
+
+
+_same(
+    *("cast", "ones", "zeros", "math.cumprod", "math.cumsum", "math.l2_normalize"),
+    *("nn.selu", "nn.softsign", "math.abs", "math.cos", "math.equal", "math.exp"),
+    *("math.greater", "math.greater_equal", "math.less", "math.less_equal", "math.log"),
+    *("math.maximum", "math.minimum", "math.not_equal", "math.round", "math.sigmoid"),
+    *("math.sign", "math.sin", "math.softplus", "math.square", "math.tanh"),
+)
+_same("math.pow", a="y")
+_same("one_hot", num_classes="depth")
+_same("gather", reference="params")
+_same("eye", size="num_rows")
+_same("stop_gradient", variables="x")
+_same("transpose", own_name="permute_dimensions", x="a", pattern="perm")
+_same("transpose", x="a")
+_same("nn.conv1d", "nn.conv2d", x="input", kernel="filters")
+_same("tile", x="input", n="multiples")
+_same("identity", "ones_like", "shape", "squeeze", "zeros_like", x="input")
+_same("identity", own_name="linear", x="input")
+_same(
+    *("math.reduce_all", "math.reduce_any", "math.reduce_logsumexp", "math.reduce_max"),
+    *("math.reduce_mean", "math.reduce_min", "math.reduce_prod", "math.reduce_std"),
+    *("math.reduce_sum",),
+    x="input_tensor",
+)
+_same("math.reduce_variance", own_name="var", x="input_tensor")
+_same("nn.log_softmax", "nn.softmax", x="logits")
+_same(
+    "clip_by_value",
+    own_name="clip",
+    x="t",
+    min_value="clip_value_min",
+    max_value="clip_value_max",
+)
+_same("reverse", x="tensor", axes="axis")
+_same("reshape", x="tensor")
+_same("nn.bias_add", x="value")
+_same("stack", x="values")

@@ -26,13 +26,18 @@ from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop, fir
 
 # Ops whose operands are aligned at their last axes.
 ALIGNED = (
-    "Abs Add AddV2 BatchMatMul BatchMatMulV2 BiasAdd Cast Cos DivNoNan Elu Equal Exp "
-    "Floor FloorDiv FloorMod Greater GreaterEqual LeakyRelu Less LessEqual Log Log1p "
-    "LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul Maximum Minimum Mul Neg "
-    "NotEqual OnesLike Pow RealDiv Relu Relu6 Round Rsqrt SelectV2 Sigmoid Sign Sin "
-    "Softmax Softplus Sqrt Square SquaredDifference StopGradient Sub Tanh ZerosLike"
+    *("Abs", "Add", "AddV2", "BatchMatMul", "BatchMatMulV2", "BiasAdd", "Cast", "Cos"),
+    *("DivNoNan", "Elu", "Equal", "Exp", "Floor", "FloorDiv", "FloorMod", "Greater"),
+    *("GreaterEqual", "LeakyRelu", "Less", "LessEqual", "Log", "Log1p", "LogSoftmax"),
+    *("LogicalAnd", "LogicalNot", "LogicalOr", "MatMul", "Maximum", "Minimum", "Mul"),
+    *("Neg", "NotEqual", "OnesLike", "Pow", "RealDiv", "Relu", "Relu6", "Round"),
+    *("Rsqrt", "SelectV2", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Sqrt"),
+    *("Square", "SquaredDifference", "StopGradient", "Sub", "Tanh", "ZerosLike"),
 )
-ALONG_AXES = "All Any ArgMax ArgMin ConcatV2 Cumsum ExpandDims Max Mean Min Prod Sum"
+ALONG_AXES = (
+    *("All", "Any", "ArgMax", "ArgMin", "ConcatV2", "Cumsum", "ExpandDims", "Max"),
+    *("Mean", "Min", "Prod", "Sum"),
+)
 ZERO, ONE = ir.Constant(np.int32(0)), ir.Constant(np.int32(1))
 Values: TypeAlias = list[ir.Value]
 NewInputs: TypeAlias = tuple[Values, Mapping[str, Any]]  # and attributes that change
@@ -234,8 +239,8 @@ def _dropped(node: Node, inputs: Values, steps: ir.Steps) -> NewInputs:
 
 Rule: TypeAlias = Callable[[Node, Values, ir.Steps], NewInputs]
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(ALIGNED.split(), _aligned),
-    **dict.fromkeys(ALONG_AXES.split(), _last(_next)),
+    **dict.fromkeys(ALIGNED, _aligned),
+    **dict.fromkeys(ALONG_AXES, _last(_next)),
     DROPOUT: _dropped,
     "GatherV2": _gathered,
     "Reshape": _reshaped,

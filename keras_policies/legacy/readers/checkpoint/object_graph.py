@@ -22,12 +22,12 @@ Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
 # Edges that do not lead to a layer's own weights.
-NO_WEIGHTS = """
-_default_save_signature _self_saveable_object_factories __call__ keras_api optimizer
-call_and_return_all_conditional_losses non_trainable_variables regularization_losses
-save_counter signatures trainable_variables variables
-"""
-BOOKKEEPING = frozenset(NO_WEIGHTS.split())
+BOOKKEEPING = {
+    *("_default_save_signature", "_self_saveable_object_factories", "__call__"),
+    *("keras_api", "optimizer", "call_and_return_all_conditional_losses"),
+    *("non_trainable_variables", "regularization_losses", "save_counter", "signatures"),
+    *("trainable_variables", "variables"),
+}
 
 
 def children_of(nodes: Sequence[Message]) -> list[Edges]:

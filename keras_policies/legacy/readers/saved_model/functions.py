@@ -32,19 +32,19 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 LISTED_BYTES = 32  # memory of a string or number in a list
 # Field of a message `Tensor` -> the dtypes of its values. Complex numbers take two.
 FIELDS = {
-    "bool_val": "bool",
-    "dcomplex_val": "complex128",
-    "double_val": "float64",
-    "float_val": "float32",
-    "half_val": "float16 bfloat16",
-    "int64_val": "int64",
-    "int_val": "int8 int16 int32 uint8 uint16",
-    "scomplex_val": "complex64",
-    "string_val": "object",
-    "uint32_val": "uint32",
-    "uint64_val": "uint64",
+    "bool_val": ("bool",),
+    "dcomplex_val": ("complex128",),
+    "double_val": ("float64",),
+    "float_val": ("float32",),
+    "half_val": ("float16", "bfloat16"),
+    "int64_val": ("int64",),
+    "int_val": ("int8", "int16", "int32", "uint8", "uint16"),
+    "scomplex_val": ("complex64",),
+    "string_val": ("object",),
+    "uint32_val": ("uint32",),
+    "uint64_val": ("uint64",),
 }
-FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
+FIELD_OF = {name: field for field, names in FIELDS.items() for name in names}
 CONTROL = "^"
 HIDDEN = "_"  # begins the names of TensorFlow's internal attributes
 READS = "ReadVariableOp", "ResourceGather", "ResourceGatherNd"
