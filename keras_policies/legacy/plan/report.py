@@ -23,7 +23,8 @@ from keras_policies.legacy.base.traced_functions import LOOPS, TracedFunctions
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 
-LIST, AS_TEXT = "TensorList", "AsString"
+LIST = "TensorList"
+AS_TEXT, AS_NUMBER = "AsString", "_Number"  # which stands for it if texts are numbers
 # Part of the name of an op or function, in small letters -> why it has no counterpart.
 REASONS = {
     "as_?string": "makes texts of numbers",

@@ -20,13 +20,13 @@ from keras_policies.legacy.base.traced_functions import Node, Table, TracedFunct
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.report import AS_NUMBER, AS_TEXT
 
 FIND, SIZE = "LookupTableFind", "LookupTableSize"
 GATHERS = "Gather", "GatherV2", "ResourceGather"
 COMPARISONS = "Equal", "NotEqual"
 CHOICES = "Select", "SelectV2"
 HASHES = "StringToHashBucketFast", "StringToHashBucketStrong"
-AS_TEXT = "AsString"
 STRINGS, INTEGERS = LOOKUPS = "StringLookup", "IntegerLookup"
 # Names of layers that no scope of the graph names.
 NAMES = {STRINGS: "string_lookup", INTEGERS: "integer_lookup", "Hashing": "hashing"}
@@ -54,7 +54,7 @@ class Tables:
             texts = self._texts(inputs[0])
             return None if texts is None else self._text(emit, inputs[1], [*texts])
         if node.op == AS_TEXT and not self._keeps_texts:
-            return inputs[0]
+            return emit.op(AS_NUMBER, inputs[0])
         if node.op in HASHES:
             salt = node.attributes.get("key")
             config = {"num_bins": node.attributes["num_buckets"]}

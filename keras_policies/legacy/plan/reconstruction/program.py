@@ -21,6 +21,7 @@ from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
 from keras_policies.legacy.plan.report import (
+    AS_NUMBER,
     AS_TEXT,
     Reconstruction,
     Report,
@@ -53,6 +54,9 @@ def converted(
     ops = [step for step in program.steps if isinstance(step, ir.OpStep)]
     missing = [(op.op, f"{below}{op.name}") for op in ops if op.op not in table.NODES]
     texts_inside = (*_taking_texts(program.steps),)
+    if texts_inside:  # numbers cannot replace them
+        written = (op.name for op in ops if op.op == AS_NUMBER)
+        missing += [(AS_TEXT, f"{below}{name}") for name in written]
     reports = [Report(missing_ops=tuple(missing), texts_inside=texts_inside)]
     for name, spec in layers_called(program.steps).items():
         _, inner_report = called[name]
@@ -82,7 +86,7 @@ def _taking_texts(steps: Sequence[ir.Step]) -> Iterator[str]:
     texts = set[int]()
     for number, step in enumerate(steps):
         taken = (v.step for v in ir.inputs_of(step) if isinstance(v, ir.StepOutput))
-        if ir.is_op(step, AS_TEXT):
+        if isinstance(step, ir.OpStep) and step.op in (AS_TEXT, AS_NUMBER):
             texts.add(number)
         elif not texts.isdisjoint(taken):
             texts.add(number)
