@@ -232,7 +232,7 @@ def test_dropout_in_a_loop_drops_the_recorded_share_in_training(of, name):
 
 
 def test_what_a_loop_did_in_training_and_is_left_out_is_named(of):
-    with pytest.warns(UserWarning, match="did more in training, which is left out"):
+    with pytest.warns(UserWarning, match="in training was not all recognized"):
         load_model(of("2.15.1/noise_over_batch").model)
 
 

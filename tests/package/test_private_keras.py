@@ -221,7 +221,7 @@ def replace(monkeypatch, place, function):
 @pytest.mark.parametrize("place", [p for p in LISTED if p.takes], ids=str)
 def test_a_private_function_that_takes_something_else_is_named(place, monkeypatch):
     replace(monkeypatch, place, lambda other: other)
-    expected = f"{place}({place.takes.replace(' ', ', ')})"
+    expected = f"{place}({', '.join(place.takes)})"
     assert dict.fromkeys(
         leaning_on(place), (expected, f"{place.name}(other)")
     ).items() <= (moved().items())

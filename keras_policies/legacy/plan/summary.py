@@ -49,7 +49,8 @@ class ReconstructionSummary:
         rebuilt = " ".join(self._rebuilt(is_disproved))
         yield LeftOut(rebuilt, "KP609")
         different = {
-            "these layers did more in training, which is left out": [
+            "what these layers did in training was not all recognized, and is left out "
+            "where the layers of Keras do not do it": [
                 *map(self._less, self.trained_otherwise)
             ],
             "these layers had a gradient of their own, and train with the gradient of "

@@ -26,7 +26,6 @@ from keras_policies.legacy.base.programs import (
 )
 from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan import classes
 
 Weights: TypeAlias = tuple[LegacyWeight, ...]
@@ -260,6 +259,9 @@ def _in_range(kernel: LegacyWeight, ranges: Named, end: str) -> LegacyWeight:
     low, high = (_one(ranges, f"{end}_{each}", end) for each in ("min", "max"))
 
     def read() -> Array:
+        # Imported here: few models are quantized, and the table has many modules.
+        from keras_policies.legacy.ops import table
+
         bounds = low.read(), high.read()
         rounded = table.call(ROUND, (kernel.read(), *bounds, 8, True), {})
         return np.asarray(rounded, kernel.dtype)

@@ -51,6 +51,7 @@ RANDOM = {
 NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
 # A function, the variables that it takes, and whether it runs exactly once per call.
 _Call: TypeAlias = tuple[str, tuple[tuple[str, int], ...], bool]
+NORMALIZATIONS = "BatchNormalization", "BatchNormalizationV1", "SyncBatchNormalization"
 ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
 
 
@@ -74,13 +75,15 @@ def trained(
     updates = dict[int, Updates]()
     if ops & ASSIGNMENTS:  # those of inference, too, are steps
         updates = _assigned(traced, other_trace)
+    keeps = _keeps_statistics(traced, first[0], updates)
+    if updates:
         for number in _assigned(traced, trace):
             updates.pop(number, None)
     moved = frozenset(updates.keys() & {*ir.variables_in(first[0])})
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     adds = draws or len(other_trace.losses) > len(trace.losses)
     if not (adds or any(any(each) for each in updates.values())):
-        return trace, first, bool(moved), moved
+        return trace, first, keeps or bool(moved), moved
     if len(trees.leaves(trace.outputs)) != len(trees.leaves(other_trace.outputs)):
         return trace, first, True, moved
     with attempt(LegacyModelError):
@@ -92,8 +95,29 @@ def trained(
             called = normalizations.called(followed, position=int(adds))
             rest = moved - normalizations.variables
             if called is not None:
-                return trace_of, called, bool(rest), rest
+                return trace_of, called, keeps or bool(rest), rest
     return trace, first, True, moved
+
+
+def _keeps_statistics(
+    traced: TracedFunctions, steps: ir.Steps, updates: Mapping[int, Updates]
+) -> bool:
+    """Return whether training left statistics alone, or took others than the batch's.
+
+    The layers of Keras that take its place use those of the batch without a mask.
+    """
+    called = {step.spec.number for step in steps if isinstance(step, ir.CallStep)}
+    numbers = [n for n in called if n is not None and n in traced.layers]
+    inside = {n for number in numbers for n in traced.layers[number].variables}
+    statistics = (
+        {*layer.variables} - {*layer.trainable}
+        for layer in traced.layers.values()
+        if layer.class_name in NORMALIZATIONS and layer.config.get("trainable", True)
+    )
+    return any(
+        found and found <= inside and not any(any(updates.get(n, ())) for n in found)
+        for found in statistics
+    )
 
 
 def _assigned(traced: TracedFunctions, trace: ConcreteFunction) -> dict[int, Updates]:

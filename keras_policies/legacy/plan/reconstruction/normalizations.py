@@ -87,7 +87,7 @@ def _layer_spec(
                 **numbers,
                 "scale": "gamma" in roles,
                 "center": "beta" in roles,
-                "trainable": bool(layer.trainable),
+                "trainable": True,  # a frozen one would not move its statistics
                 "dtype": layer.config.get("dtype"),
             }
             weights = tuple((role, n, None) for role, n in roles.items())
