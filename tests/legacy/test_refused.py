@@ -303,7 +303,9 @@ def test_batch_normalization_in_a_missing_class_trains(folder, name):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model = keras_policies.load_model(case / "saved_model")
-    assert "in training was not all recognized" not in " ".join(str(each.message) for each in told)
+    assert "in training was not all recognized" not in " ".join(
+        str(each.message) for each in told
+    )
     assert_predicts(model, case)
     (x,), _ = data(case)
     model.train_on_batch(x, np.ones((8, 1)))

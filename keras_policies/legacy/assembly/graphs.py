@@ -43,7 +43,7 @@ def ends(config: Config, make: Make) -> tuple[Any, Any]:
             args, kwargs = _filled([called["args"], called["kwargs"]], outputs)
             result = node(*args, **kwargs)
         outputs[name, number] = keras.tree.flatten(result)
-        for tensor in outputs[name, number]:
+        for tensor in filter(keras.backend.is_keras_tensor, outputs[name, number]):
             budget.check_rank(tensor.shape)
     inputs, results = config["input_layers"], config["output_layers"]
     return _filled(inputs, outputs), _filled(results, outputs)
