@@ -98,7 +98,7 @@ def _called(python, function, argument):
 def _added(python):
     if python in ("3.11", "3.12"):
         return "BINARY_OP", 0
-    return "BINARY +", 0
+    return ("BINARY", "+"), 0
 
 
 def looping(python, rounds, depth=1):
@@ -162,7 +162,7 @@ def sizes_in_each_other(rounds=60):
     x, n, m, p = (("LOAD_FAST", i) for i in range(4))
     shape = [("LOAD_GLOBAL", at["tf"]), ("LOAD_ATTR", at["shape"]), x]
     shape += [("CALL_FUNCTION", 1)]
-    add, times, divide = ("BINARY +", 0), ("BINARY *", 0), ("BINARY //", 0)
+    add, times, divide = ((("BINARY", x), 0) for x in ("+", "*", "//"))
     body = [*shape, ("LOAD_CONST", 0), ("SUBSCRIPT", 0), ("STORE_FAST", 1)]
     body += [*shape, ("LOAD_CONST", 1), ("SUBSCRIPT", 0), ("STORE_FAST", 2)]
     body += [n, m, times, ("LOAD_CONST", 1), add, ("STORE_FAST", 3)]
