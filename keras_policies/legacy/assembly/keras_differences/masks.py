@@ -263,14 +263,16 @@ def hiding_all(model: keras.Model) -> Iterator[str]:
     It matters only if a layer behind takes padding for data.
     """
     layers = keras_internals.sublayers(model)
-    ends = [x.name for x in layers if not x.supports_masking and _has_mask(x)]
-    for layer in layers if ends else ():
-        is_attention = isinstance(layer, keras.layers.MultiHeadAttention)
-        if is_attention and _has_scores(layer, {}) and _has_mask(layer):
-            yield (
-                f"the mean that {layer.name!r} returned at padding: Keras 3 returns "
-                f"zeros from 3.14 on, which {ends[0]!r} takes for data"
-            )
+    heads = [x for x in layers if isinstance(x, keras.layers.MultiHeadAttention)]
+    zeroing = [x.name for x in heads if _has_scores(x, {}) and _has_mask(x)]
+    ends = (x.name for x in layers if not x.supports_masking and _has_mask(x))
+    end = next(ends, None) if zeroing else None
+    if end is not None:
+        names = ", ".join(map(repr, zeroing))
+        yield (
+            f"the mean that {names} returned at padding: Keras 3 returns zeros from "
+            f"3.14 on, which {end!r} takes for data"
+        )
 
 
 def _has_mask(layer: keras.Layer) -> bool:
