@@ -169,7 +169,7 @@ def test_errors_that_are_headings_are_those_of_stock_keras(tmp_path):
     )
     errors = json.loads(done.stdout.splitlines()[-1])
     page = (ROOT / "docs" / "troubleshooting.md").read_text("utf8")
-    section = page.partition("## Stock Keras")[2].partition("### Other errors")[0]
+    section = page.partition("## Plain Keras")[2].partition("### Other errors")[0]
     headings = re.findall(r"^### (.*)", section, re.MULTILINE)
     headings.remove(OF_KERAS_2)
 
