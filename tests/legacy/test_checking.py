@@ -23,6 +23,7 @@ from keras_policies.legacy.assembly import (
     comparison,
     examples,
     judging,
+    serving,
 )
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.traced_functions import (
@@ -303,6 +304,27 @@ def test_a_loop_that_never_ends_costs_too_much():
     trace = ConcreteFunction("main", ((TensorSpec((), "float32", "x"),), {}), (), ())
     with budget.anew(0), pytest.raises(LimitError, match="more work"):
         interpreter.run(trace, [np.float32(1)])
+
+
+@pytest.mark.parametrize(("op", "is_other"), [("Relu", False), ("Mul", True)])
+def test_functions_that_call_each_other_twice_take_linear_time(op, is_other):
+    """One that is looked at each time that it is called takes 2^60 steps."""
+    x = (Output("x"),)
+
+    def function(name, *nodes):
+        end = (Output(nodes[-1].name),)
+        return Function(name, ("x",), {node.name: node for node in nodes}, end)
+
+    functions = {"served": function("served", Node("last", op, x, {}))}
+    for n in range(60):
+        calls = (Node(i, "PartitionedCall", x, {"f": f"f{n + 1}"}) for i in "ab")
+        functions[f"f{n}"] = function(f"f{n}", *calls)
+    functions["f60"] = function("f60", Node("last", "Relu", x, {}))
+    traced = TracedFunctions({}, {}, {}, functions, {})
+    inputs = ((TensorSpec((), "float32", "x"),), {})
+    served, trace = (ConcreteFunction(f, inputs, (), ()) for f in ("served", "f0"))
+    with budget.anew(0):
+        assert serving.Served(traced, served, trace, 0).is_other == is_other
 
 
 def test_what_is_no_longer_held_is_given_back():

@@ -7,7 +7,7 @@ import pytest
 from keras import layers
 
 import keras_policies as mp
-from keras_policies.diagnostics import summary
+from keras_policies.diagnostics import on_batch
 from keras_policies.diagnostics import summary as summaries
 from keras_policies.loss_scaling import status
 
@@ -564,13 +564,13 @@ def test_the_first_layer_that_overflows_on_a_batch_is_named():
     model = sequential(inner, constant(1, 1.0, name="last"), shape=(2,))
     x = np.full((3, 2), 40.0)
     # 2 * 40 * 100 = 8000 are finite; 2 * 8000 * 10 = 160000 are not.
-    found = summary.first_overflow(model, x)
-    assert found == summary.Overflow("inner/second", "Dense", "float16", np.inf)
+    found = on_batch.first_overflow(model, x)
+    assert found == on_batch.Overflow("inner/second", "Dense", "float16", np.inf)
     printed = []
     mp.summary(model, print_fn=printed.append, x=x)
     line = "on this batch: inner/second (Dense), in float16, up to inf; float16 ends at"
     assert line in printed[0]
-    assert summary.first_overflow(model, x / 40) is None
+    assert on_batch.first_overflow(model, x / 40) is None
     mp.summary(model, print_fn=printed.append, x=x / 40)
     assert "On this batch, all outputs are within float16's range." in printed[1]
     assert "call" not in vars(inner)
@@ -579,9 +579,9 @@ def test_the_first_layer_that_overflows_on_a_batch_is_named():
 
 def test_a_float32_model_tells_what_float16_would_not_hold():
     model = sequential(constant(1, 1e5, name="large"), shape=(1,))
-    found = summary.first_overflow(model, np.ones((1, 1)))
-    assert found == summary.Overflow("large", "Dense", "float32", 100_000.0)
-    found = summary.first_overflow(model, np.full((1, 1), 70_000.0, "float32"))
+    found = on_batch.first_overflow(model, np.ones((1, 1)))
+    assert found == on_batch.Overflow("large", "Dense", "float32", 100_000.0)
+    found = on_batch.first_overflow(model, np.full((1, 1), 70_000.0, "float32"))
     assert str(found).startswith(
         "The first values outside of float16's range on this ba"
     )
@@ -601,7 +601,7 @@ class TwoBranches(keras.Model):
 
 def test_a_subclassed_model_is_built_and_watched():
     model = TwoBranches()
-    found = summary.first_overflow(model, np.ones((2, 3, 1)))
+    found = on_batch.first_overflow(model, np.ones((2, 3, 1)))
     assert found.path == "scale"
     assert model.built
 

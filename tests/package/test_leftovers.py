@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from keras_policies._common import files
+from keras_policies._common import leftovers
 
 pytestmark = pytest.mark.once("no Keras", for_all_keras=True)
-OLD = files.DAY + 60
+OLD = leftovers.DAY + 60
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def ended():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="cannot ask for a process")
 def test_a_folder_of_an_ended_process_is_removed(tmp_path, ended):
-    own = tmp_path / f"{files.prefix()}0123abc_"
+    own = tmp_path / f"{leftovers.prefix()}0123abc_"
     left = tmp_path / own.name.replace(f"-{os.getpid()}-", f"-{ended}-")
     impossible = tmp_path / own.name.replace(f"-{os.getpid()}-", f"-{10**30}-")
     for folder in own, left, impossible:
         folder.mkdir()
         (folder / "new.keras").touch()
-    files.remove_from(tmp_path)
+    leftovers.remove_from(tmp_path)
     assert [*tmp_path.iterdir()] == [own]
 
 
@@ -42,15 +42,15 @@ def test_a_folder_of_another_computer_is_removed_after_a_day(
     folder.mkdir()
     now = folder.stat().st_mtime
     os.utime(folder, (now - age, now - age))
-    files.remove_from(tmp_path)
+    leftovers.remove_from(tmp_path)
     assert folder.exists() == stays
 
 
 def test_nothing_else_is_removed(tmp_path, ended):
-    name = f"{files.prefix()}0123abc_".replace(f"-{os.getpid()}-", f"-{ended}-")
+    name = f"{leftovers.prefix()}0123abc_".replace(f"-{os.getpid()}-", f"-{ended}-")
     (tmp_path / name).touch()  # a file
     for other in ".kp-0123abcd", f"x{name}", f"{name}.keras":
         (tmp_path / other).mkdir()
         os.utime(tmp_path / other, (0, 0))
-    files.remove_from(tmp_path)
+    leftovers.remove_from(tmp_path)
     assert len([*tmp_path.iterdir()]) == 4

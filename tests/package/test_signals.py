@@ -13,7 +13,7 @@ import time
 import legacy_files
 import pytest
 
-from keras_policies._common import files
+from keras_policies._common import leftovers
 
 pytestmark = pytest.mark.once("processes of their own")
 PROC = pathlib.Path("/proc")
@@ -118,5 +118,5 @@ def test_processes_end_when_their_parent_was_killed(command, folder):
         time.sleep(0.1)
     if command is ONE:
         assert left_in(folder) != []
-        files.remove_from(folder)  # as the next run does
+        leftovers.remove_from(folder)  # as the next run does
     assert left_in(folder) == []

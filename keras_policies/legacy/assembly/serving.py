@@ -15,19 +15,22 @@ from keras_policies._common.comparing import relative_difference
 from keras_policies.legacy.assembly.examples import Run
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.traced_functions import (
+    CALLS,
+    PASSING,
     ConcreteFunction,
     TensorSpec,
     TracedFunctions,
 )
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan.reconstruction import concrete_functions
+from keras_policies.legacy.plan.reconstruction import concrete_functions, in_training
 from keras_policies.legacy.plan.reconstruction.reference import (
     Interpreter,
     NotInterpretedError,
 )
 
-COPIES = {"Const", "Identity", "IdentityN", "NoOp"}
+# How often they occur depends on how functions call each other.
+IGNORED = {*CALLS, *PASSING, "Const", "NoOp"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,14 +74,7 @@ class Served:
         return served
 
     def _ops(self, function: str) -> collections.Counter[str]:
-        """Return how often a function calls each op, in what it calls too."""
-        counts = collections.Counter[str]()
-        for node in self.traced.functions[function].nodes.values():
-            called = [x for x in node.attributes.values() if self._is_function(x)]
-            counts.update(op for name in called for op in self._ops(name).elements())
-            if not called and node.op not in COPIES:
-                counts[node.op] += 1
-        return counts
-
-    def _is_function(self, value: object) -> bool:
-        return isinstance(value, str) and value in self.traced.functions
+        """Return how often each op is in a function and in those that it calls."""
+        bodies = in_training.bodies(self.traced, function)
+        ops = (node.op for body in bodies for node in body.values())
+        return collections.Counter(op for op in ops if op not in IGNORED)
