@@ -1,25 +1,18 @@
-"""Writes complete files or none, and temporary files, on every kind of file system.
-
-Temporary folders are named after their process. A process that is killed cannot remove
-its folder; the next one that writes there does.
-"""
+"""Writes complete files or none, and temporary files, on every kind of file system."""
 
 import contextlib
 import errno
-import functools
 import os
 import pathlib
-import platform
-import re
 import secrets
 import shutil
 import stat
 import sys
 import tempfile
-import time
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, BinaryIO, cast
+
+from keras_policies._common import leftovers
 
 IS_WINDOWS = sys.platform == "win32"
 # Answers to fsync where a file system cannot: some network shares, FUSE.
@@ -165,7 +158,7 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
     false and there is a file by then, and OSError if the file cannot be written.
     """
     destination = unlimited(destination)
-    remove_from(destination.parent)
+    leftovers.remove_from(destination.parent)
     folder = _new_folder(destination.parent)
     try:
         ending = "".join(destination.suffixes[-2:])[-LONGEST_ENDING:]
@@ -219,7 +212,7 @@ def _new_folder(parent: pathlib.Path) -> pathlib.Path:
     Where nothing may be created, tempfile.mkdtemp tries 2^31 names on Windows.
     """
     for _ in range(NAMES):
-        folder = parent / f"{prefix()}{secrets.token_hex(4)}"
+        folder = parent / f"{leftovers.prefix()}{secrets.token_hex(4)}"
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
             return folder
@@ -258,54 +251,3 @@ def _claim_and_replace(written: pathlib.Path, destination: pathlib.Path) -> None
     except BaseException:
         destination.unlink(missing_ok=True)
         raise
-
-
-NAME = re.compile(r"\.kp-([0-9a-f]{8})-(\d+)-[0-9a-z_]{8}")
-DAY = 86_400  # seconds; no file takes as long. Another computer's process may be alive
-
-
-def prefix() -> str:
-    """Return the beginning of a name for a temporary folder of this process."""
-    return f".kp-{_computer()}-{os.getpid()}-"
-
-
-def remove_from(folder: pathlib.Path) -> None:
-    """Remove temporary folders whose process has ended; once, as folders can be large.
-
-    A folder of another computer, which shares the file system, is removed after a day.
-    """
-    _remove_from(os.path.abspath(folder))
-
-
-@functools.cache
-def _remove_from(folder: str) -> None:
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            match = entry.is_dir(follow_symlinks=False) and NAME.fullmatch(entry.name)
-            if match and _is_left(entry, *match.groups()):
-                shutil.rmtree(entry.path, ignore_errors=True)
-
-
-@functools.cache
-def _computer() -> str:
-    """Return what tells apart computers, and containers with processes of their own."""
-    try:
-        namespace = os.readlink("/proc/self/ns/pid")
-    except OSError:  # not Linux
-        namespace = ""
-    return f"{zlib.crc32(f'{platform.node()} {namespace}'.encode()):08x}"
-
-
-def _is_left(entry: "os.DirEntry[str]", computer: str, process: str) -> bool:
-    if computer == _computer() and sys.platform != "win32":
-        try:
-            os.kill(int(process), 0)  # asks; on Windows, it would end the process
-        except (ProcessLookupError, OverflowError):
-            return True
-        except PermissionError:  # another user's
-            return False
-        return False
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime < time.time() - DAY
-    except OSError:
-        return False

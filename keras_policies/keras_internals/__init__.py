@@ -15,3 +15,4 @@ from keras_policies.keras_internals.optimizers import *
 from keras_policies.keras_internals.patches import *
 from keras_policies.keras_internals.private_api import *
 from keras_policies.keras_internals.saving import *
+from keras_policies.keras_internals.variables import *

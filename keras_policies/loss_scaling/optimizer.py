@@ -14,7 +14,7 @@ from keras_policies.backends.running import backend
 from keras_policies.loss_scaling import configs, halting, loop_state
 from keras_policies.loss_scaling import gradients as step_gradients
 from keras_policies.loss_scaling.checkpointing import SavedAsStock
-from keras_policies.loss_scaling.configs import (
+from keras_policies.loss_scaling.hyperparameters import (
     InnerHyperparameters,
     own_settings,
 )

@@ -24,7 +24,8 @@ from keras_policies.legacy.assembly import (
     own_classes,
 )
 from keras_policies.legacy.assembly.examples import Example, Run, UnsuitableError
-from keras_policies.legacy.assembly.judging import Coverage, Losses, Part, with_losses
+from keras_policies.legacy.assembly.judging import Coverage, Part
+from keras_policies.legacy.assembly.loss_checks import Losses, with_losses
 from keras_policies.legacy.assembly.serving import Served
 from keras_policies.legacy.assembly.watching import Rounding, Watching
 from keras_policies.legacy.base import hints
