@@ -152,9 +152,7 @@ def accepted(class_name: str, module: str = "keras.layers") -> frozenset[str] | 
     texts = (node.value for node in nodes if isinstance(node, ast.Constant))
     arguments |= {x for x in texts if isinstance(x, str) and x.isidentifier()}
     for base in cls.bases if passes_on else ():
-        if isinstance(
-            base, ast.Name
-        ):  # not BackendLayer, for example, which takes none
+        if isinstance(base, ast.Name):  # others take none, such as BackendLayer
             arguments |= accepted(base.id, module) or set()
     return frozenset(arguments)
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from keras_policies.cli.tasks import Conversion, Result, Task
 
 
-REPORT_FILES = "keras_policies.cli.report_files"
-
-
 class CommandLineError(ValueError):
     """The command line is wrong; the message names the argument."""
 
@@ -78,8 +75,7 @@ def inspect(arguments: argparse.Namespace) -> int:
     from keras_policies.cli import folders, outcomes, tasks
     from keras_policies.legacy import inspection
 
-    if arguments.report is not None:
-        importlib.import_module(REPORT_FILES).check(arguments.report)
+    _check_report(arguments)
     paths = folders.models(arguments.paths, arguments.recursive)
     is_one = paths == arguments.paths
     _choose_backend(arguments)  # as `convert` does; nothing is imported
@@ -252,8 +248,7 @@ def _check_convert(arguments: argparse.Namespace) -> None:
     """Raise if the command line is wrong, before Keras is imported for it."""
     from keras_policies.legacy import atomic_file
 
-    if arguments.report is not None:
-        importlib.import_module(REPORT_FILES).check(arguments.report)
+    _check_report(arguments)
     many, paths = arguments.output_dir is not None, arguments.paths
     if not many and len(paths) != 2:
         raise CommandLineError(
@@ -278,6 +273,13 @@ def _check_convert(arguments: argparse.Namespace) -> None:
             atomic_file.check_ending(paths[1])
         except ValueError as error:
             raise CommandLineError(str(error)) from error
+
+
+def _check_report(arguments: argparse.Namespace) -> None:
+    """Raise if the report cannot be written, before anything else is done."""
+    if arguments.report is not None:
+        report_files = importlib.import_module("keras_policies.cli.report_files")
+        report_files.check(arguments.report)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -53,10 +53,9 @@ class Builder:
         if op_layers.is_call(config):
             return OpCall(**config["config"], is_output=is_output)
         if programs.is_call(config):
-            inside = {
-                k: self.node(v) for k, v in config["config"].items() if k == "layer"
-            }
-            return LambdaCall(**{**config["config"], **inside})
+            inside = config["config"].get("layer")
+            node = None if inside is None else self.node(inside)
+            return LambdaCall(**{**config["config"], "layer": node})
         if is_program(config):
             return ProgramCall(config["config"], self)
         cls = own_classes.registered(config)

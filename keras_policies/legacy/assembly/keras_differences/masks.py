@@ -311,8 +311,7 @@ def counting_padding(
     without using it.
     """
     layers = keras_internals.sublayers(model)
-    is_masking = (isinstance(each, keras.layers.Masking) for each in layers)
-    if not any(is_masking) and not any(getattr(x, "mask_zero", 0) for x in layers):
+    if not any(map(_masks, layers)):
         return
     names, found = {path.rpartition("/")[2] for path in rebuilt}, dict[str, None]()
     for layer in layers:
@@ -328,17 +327,15 @@ def counting_padding(
         )
 
 
+def _masks(layer: keras.Layer) -> bool:
+    return isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
+
+
 def _has_moving_statistics(layer: keras.Layer) -> bool:
     is_one = isinstance(layer, keras.layers.BatchNormalization)
     return bool(is_one and layer.trainable)
 
 
 def _is_masked(layer: keras.Layer) -> bool:
-    """Return whether a call of a layer has a mask; True if that is not known."""
-    try:
-        return any(
-            keras_internals.mask_of(x) is not None
-            for x in keras.tree.flatten(layer.input)
-        )
-    except AttributeError:  # it has several calls, or it is in a model of a subclass
-        return True
+    """Return whether the call of a layer has a mask; True if there is not just one."""
+    return len(keras_internals.first_inputs(layer)) != 1 or _has_mask(layer)
