@@ -1,5 +1,6 @@
 """What tf.keras opens and this package once refused, written by write_refused.py."""
 
+import json
 import re
 import shutil
 import warnings
@@ -88,10 +89,25 @@ def test_a_layer_that_its_first_batch_would_scale_is_refused(folder):
     ],
 )
 def test_quantization_by_other_code_is_refused(folder, tmp_path, old, new, told):
+    def change(config):
+        config.update(json.loads(json.dumps(config).replace(old, new)))
+
+    source, path = folder / "quantized_in_a_row" / "model.h5", tmp_path / "model.h5"
+    legacy_files.edited(source, path, "model_config", change)
+    with pytest.raises(LegacyModelError, match=told):
+        opened(path)
+
+
+@once
+def test_quantization_without_its_range_is_refused(folder, tmp_path):
+    """Without it, the numbers would be those of a model that rounds nothing."""
     path = shutil.copy(folder / "quantized_in_a_row" / "model.h5", tmp_path)
     with h5py.File(path, "a") as file:
-        config = file.attrs["model_config"]
-        file.attrs["model_config"] = config.replace(old, new)
+        attributes = file["model_weights/quantize_layer"].attrs
+        names = attributes["weight_names"].tolist()
+        attributes["weight_names"] = [x for x in names if not x.endswith("_min:0")]
+        assert len(attributes["weight_names"]) == len(names) - 1
+    told = "'quantize_layer' has no weight 'quantize_layer_min'"
     with pytest.raises(LegacyModelError, match=told):
         opened(path)
 

@@ -283,9 +283,8 @@ def program(
         value = StepOutput(len(steps) - 1)
 
     def add_rounding(end: str, bits: int = 8, is_narrow: bool = False) -> None:
-        if f"{end}_min" in ranges:
-            bounds = (_one(ranges, f"{end}_{each}", name) for each in ("min", "max"))
-            add(f"tf.{ROUND}", *(each.read() for each in bounds), bits, is_narrow)
+        bounds = (_one(ranges, f"{end}_{each}", name) for each in ("min", "max"))
+        add(f"tf.{ROUND}", *(each.read() for each in bounds), bits, is_narrow)
 
     if class_name == "QuantizeLayer":
         quantizer = config.get("quantizer")
@@ -300,8 +299,9 @@ def program(
         add_rounding("pre_activation")
         add(AFTER_ROUNDING[activation])
         inner["config"]["activation"] = "linear"
-    add_rounding("post_activation")
-    add_rounding("output")
+    for end in ("post_activation", "output"):
+        if f"{end}_min" in ranges:
+            add_rounding(end)
     return inner, Program((*steps,), value)
 
 
