@@ -49,8 +49,8 @@ class ReconstructionSummary:
         rebuilt = " ".join(self._rebuilt(is_disproved))
         yield LeftOut(rebuilt, "KP609")
         different = {
-            "what these layers did in training was not all recognized, and is left out "
-            "where the layers of Keras do not do it": [
+            "what these layers did in training was not all recognized; they train as "
+            "the layers of Keras that replace them": [
                 *map(self._less, self.trained_otherwise)
             ],
             "these layers had a gradient of their own, and train with the gradient of "

@@ -38,8 +38,8 @@ TRAINED = {
     NORMALIZED: "the lengths of kernels, now trained with their directions, in",
     **dict.fromkeys(
         QUANTIZED,
-        "the ranges of quantization, which stay as they are, and the rounding of "
-        "kernels, which begin as they were rounded, in",
+        "the training of ranges of quantization, and the rounding of kernels in each "
+        "step (they start rounded), in",
     ),
 }
 RECURRENT = "GRU", "LSTM", "RNN", "SimpleRNN"
