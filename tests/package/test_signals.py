@@ -33,6 +33,17 @@ MANY = ["a.h5", "b.h5", "c.h5", "--output-dir", "new", "--jobs", "2"], "waiting2
 REST = ". Run the command again with --skip-existing to convert the rest."
 
 
+@pytest.fixture(autouse=True)
+def _not_ignored():
+    """Let processes get signals that the tests were started without (`nohup ... &`)."""
+    names = [name for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in names]
+    before = [signal.signal(n, signal.default_int_handler) for n in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def folder():
     """Yield a folder with a short path, so that there can be sockets in it."""
