@@ -92,10 +92,10 @@ def inputs_of(tensor: keras.KerasTensor) -> list[keras.KerasTensor]:
 
 
 @needs(GRAPHS)
-def first_inputs(layer: keras.Layer) -> list[keras.KerasTensor]:
-    """Return the first symbolic tensor of each call of a layer."""
+def inputs_of_calls(layer: keras.Layer) -> list[list[keras.KerasTensor]]:
+    """Return the symbolic tensors that each call of a layer got, where it got any."""
     calls = (node.arguments.keras_tensors for node in layer._inbound_nodes)
-    return [tensors[0] for tensors in calls if tensors]
+    return [list(tensors) for tensors in calls if tensors]
 
 
 @needs(GRAPHS)

@@ -14,10 +14,9 @@ from keras_policies.legacy.assembly.keras_differences import masks
 
 ARCHIVE = legacy_files.FOLDER / "masks.tar.xz"
 ALL = legacy_files.names(ARCHIVE)
-MEANS = (
-    "2.15.1/flattened/"  # of all positions, at padding: plain Keras cannot give them
-)
-CASES = [name for name in ALL if not name.startswith(MEANS)]
+# Means of all positions that plain Keras cannot give: at padding, and over a grid.
+MEANS, GRID = "2.15.1/flattened/", "/heads_over_a_grid/"
+CASES = [name for name in ALL if not name.startswith(MEANS) and GRID not in name]
 NAMES = legacy_files.on_this_backend(CASES, each_release=True)
 
 
@@ -60,6 +59,14 @@ def test_padding_is_treated_as_in_tensorflow_also_in_the_converted_file(
 def test_means_at_padding_that_become_data_are_told(form, folder):
     with pytest.warns(match="the mean that 'multi_head_attention' returned at padding"):
         keras_policies.load_model(folder / MEANS / form)
+
+
+@pytest.mark.once("no backend differs")
+@pytest.mark.parametrize("release", ["2.4.4", "2.15.1"])
+def test_means_over_a_grid_are_told(release, folder):
+    told = "'multi_head_attention' returned where a mask hides all positions"
+    with pytest.warns(match=told):
+        keras_policies.load_model(f"{folder}/{release}{GRID}model.h5")
 
 
 @pytest.mark.filterwarnings("ignore:.*was passed an input with a mask")

@@ -72,6 +72,9 @@ def loss_of(model, case):
             "metric_function/model.h5": "metrics: 'My>mse'",
             "schedule/model.h5": "optimizers: 'My>ExponentialDecay'",
             "unregistered_regularizer_function/model.h5": "missing regularizer l2",
+            "new_loss/model.h5": "losses: 'tversky', pass",
+            "new_metric/model.h5": "metrics: 'tversky', pass",
+            "new_optimizer/model.h5": "optimizers: 'Lamb', pass",
             **(
                 {
                     "regularizer/model.keras": "the missing regularizer My>L2",
@@ -86,6 +89,8 @@ def loss_of(model, case):
                     "unregistered_loss/model.keras": "'Custom>MeanSquaredError'",
                     "unregistered_loss_function/model.keras": "losses: 'mse', pass",
                     "unregistered_metric/model.keras": "Custom>MeanAbsoluteError",
+                    "new_loss/model.keras": "losses: 'tversky', pass",
+                    "new_metric/model.keras": "metrics: 'tversky', pass",
                 }
                 if release == NEW
                 else {"regularizer_function/model.h5": "missing regularizer My>l2"}
@@ -105,6 +110,10 @@ def test_what_a_file_registered_is_never_keras_s_own_object(folder, case, told):
         (f"{NEW}/activation_layer/model.keras", "My>ReLU"),
         (f"{OLD}/activation_layer/model.h5", "My>ReLU"),
         (f"{OLD}/activation/model.h5", "My>relu"),
+        (f"{OLD}/new_activation/model.h5", "squareplus"),
+        (f"{NEW}/new_activation/model.h5", "squareplus"),
+        (f"{NEW}/new_activation/model.keras", "squareplus"),
+        (f"{OLD}/new_layer/model.h5", "RMSNormalization"),
     ],
 )
 def test_an_activation_that_a_file_registered_is_missing(folder, case, name):

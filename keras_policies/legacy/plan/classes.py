@@ -51,6 +51,36 @@ WITHOUT_COUNTERPART = {
     **dict.fromkeys(("LinearModel", "WideDeepModel"), PREMADE),
 }
 
+# Names that tf.keras never had: in a legacy file, each is a user's class or function.
+# TensorFlow's own functions, such as `relu6`, are what Keras 3 calls by their names.
+NOT_IN_TF_KERAS: dict[str, tuple[str, ...]] = {
+    "keras.activations": (
+        *("celu", "glu", "hard_shrink", "hard_silu", "hard_swish", "hard_tanh"),
+        *("soft_shrink", "sparse_plus", "sparse_sigmoid", "sparsemax", "squareplus"),
+        *("tanh_shrink", "threshold"),
+    ),
+    "keras.layers": (
+        *(f"Adaptive{x}Pooling{n}D" for x in ("Average", "Max") for n in (1, 2, 3)),
+        *("AugMix", "AutoContrast", "ContrastLimitedAdaptiveHistogramEqualization"),
+        *("CutMix", "Equalization", "GroupQueryAttention", "MaxNumBoundingBoxes"),
+        *("MelSpectrogram", "MixUp", "Pipeline", "RMSNormalization", "RandAugment"),
+        *("RandomColorDegeneration", "RandomColorJitter", "RandomElasticTransform"),
+        *("RandomErasing", "RandomGaussianBlur", "RandomGrayscale", "RandomHue"),
+        *("RandomInvert", "RandomPerspective", "RandomPosterization", "Solarization"),
+        *("RandomSaturation", "RandomSharpness", "RandomShear", "ReversibleEmbedding"),
+        "STFTSpectrogram",
+    ),
+    "keras.losses": (
+        *("CTC", "CategoricalGeneralizedCrossEntropy", "Circle", "Dice", "Tversky"),
+        *("categorical_generalized_cross_entropy", "circle", "ctc", "dice", "tversky"),
+    ),
+    "keras.metrics": (
+        *("ConcordanceCorrelation", "PearsonCorrelation"),
+        *("concordance_correlation", "pearson_correlation"),
+    ),
+    "keras.optimizers": ("Lamb", "MultiOptimizer", "Muon", "ScheduleFreeAdamW"),
+}
+
 
 def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
     """Return a dict, empty for None, or raise TypeError if it is not a dict by name."""
@@ -96,8 +126,9 @@ def _is_stock(base: type) -> bool:
 
 
 def is_in(module: str, name: str) -> bool:
-    """Return whether a public module of Keras has a class or function of this name."""
-    return keras_names.kind(module, name) is not None
+    """Return whether Keras has the class or function that tf.keras had by this name."""
+    is_new = name in NOT_IN_TF_KERAS.get(module, ())
+    return not is_new and keras_names.kind(module, name) is not None
 
 
 def keras_name(class_name: str) -> str:
@@ -151,7 +182,8 @@ def keras_class(
         return KerasClass(None, custom, custom)
     stock = RENAMED_CLASSES.get(name, name)
     is_other = stock in namesakes or name in WITHOUT_COUNTERPART
-    if not is_other and keras_names.is_class("keras.layers", stock):
+    is_stock = not is_other and is_in("keras.layers", stock)
+    if is_stock and keras_names.is_class("keras.layers", stock):
         return KerasClass("keras.layers", stock, written_as=name)
     # A "Model" whose config lists no layers is a user's class of that name.
     if is_graph and keras_names.is_class("keras.models", stock):

@@ -86,14 +86,16 @@ NOT_BY_NAME = {"metrics": NOT_METRICS}
 
 
 def is_known(kind: str, name: str) -> bool:
-    """Return whether Keras gets a loss, a metric or an optimizer by a name.
+    """Return whether Keras gets tf.keras's loss, metric or optimizer by a name.
 
     `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
     """
+    if name in classes.NOT_IN_TF_KERAS[f"keras.{kind}"]:
+        return False
     if keras_names.can_be_read():
         names = keras_names.names(kind)
-        classes = (key for key in names if keras_names.is_class(f"keras.{kind}", key))
-        accepted = {*names, *map(snake_case, classes), *BY_NAME.get(kind, ())}
+        spelled = (key for key in names if keras_names.is_class(f"keras.{kind}", key))
+        accepted = {*names, *map(snake_case, spelled), *BY_NAME.get(kind, ())}
         return name in accepted.difference(NOT_BY_NAME.get(kind, ()))
     try:
         getattr(keras, kind).get(name)

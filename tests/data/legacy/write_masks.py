@@ -91,6 +91,41 @@ def heads_that_look_back(a, b, c):
     return heads(c, b, attention_mask=close(c), use_causal_mask=True)
 
 
+def heads_with_one_mask_for_all(a, b, c):
+    """A mask of two axes, by which the first position sees nothing."""
+    places = tf.range(tf.shape(c)[1])
+    heads = layers.MultiHeadAttention(2, 2, dropout=0.5)
+    return heads(c, c, attention_mask=places[:, None] > places[None])
+
+
+def heads_with_a_mask_each(a, b, c):
+    """A mask of four axes: what one head sees, the other does not."""
+    heads, seen = layers.MultiHeadAttention(2, 2), close(c)
+    seen = tf.stack([seen, tf.logical_not(seen)], 1)
+    rows, scores = heads(c, c, attention_mask=seen, return_attention_scores=True)
+    scores = layers.Reshape((5, 10))(layers.Permute((2, 1, 3))(scores))
+    return layers.Concatenate()([rows, scores])
+
+
+def heads_that_see_all_or_nothing(a, b, c):
+    heads = layers.MultiHeadAttention(2, 2, dropout=0.5)
+    return heads(c, c, attention_mask=close(c)[:, :, :1])
+
+
+def heads_of_padded_that_see_nothing(a, b, c):
+    """Rows of a padded query that see nothing, without those that are padding."""
+    heads = layers.MultiHeadAttention(2, 2, dropout=0.5)
+    rows = heads(a, c, attention_mask=close(c))
+    return layers.RepeatVector(5)(layers.GlobalAveragePooling1D()(rows))
+
+
+def heads_over_a_grid(a, b, c):
+    grid, seen = layers.Reshape((5, 2, 2))(c), close(c)[:, :, None, :, None]
+    seen = tf.tile(seen, [1, 1, 2, 1, 2])
+    rows = layers.MultiHeadAttention(2, 2)(grid, grid, attention_mask=seen)
+    return layers.Reshape((5, 4))(rows)
+
+
 def softmax_that_sees_nothing(a, b, c):
     rows = layers.Softmax()(c, mask=close(c)[:, :, :4])
     return layers.Reshape((5, 4))(rows)  # ends the mask, which is none of rows
@@ -129,6 +164,11 @@ CASES = {
     "softmax_that_sees_nothing": softmax_that_sees_nothing,
     "heads_that_see_nothing": heads_that_see_nothing,
     "heads_with_key_that_see_nothing": heads_with_key_that_see_nothing,
+    "heads_with_one_mask_for_all": heads_with_one_mask_for_all,
+    "heads_with_a_mask_each": heads_with_a_mask_each,
+    "heads_that_see_all_or_nothing": heads_that_see_all_or_nothing,
+    "heads_of_padded_that_see_nothing": heads_of_padded_that_see_nothing,
+    "heads_over_a_grid": heads_over_a_grid,
 }
 if tf.__version__.startswith("2.15"):
     CASES["flattened"] = flattened

@@ -73,6 +73,26 @@ def mse(true, predicted):
     return tf.reduce_sum(tf.square(true - predicted), -1)
 
 
+# Objects named like those that only Keras 3 has.
+
+
+def tversky(true, predicted):
+    return tf.reduce_sum(tf.square(true - predicted), -1)
+
+
+def squareplus(x):
+    return x + tf.sqrt(x * x + 1)
+
+
+class RMSNormalization(layers.Layer):
+    def call(self, inputs):
+        return inputs * 2
+
+
+class Lamb(keras.optimizers.SGD):
+    pass
+
+
 CASES = {  # name -> the object, and the arguments of Dense and of compile
     "regularizer": (L2, lambda own: ({"kernel_regularizer": own()}, {})),
     "regularizer_function": (l2, lambda own: ({"kernel_regularizer": own}, {})),
@@ -87,6 +107,13 @@ CASES = {  # name -> the object, and the arguments of Dense and of compile
         ExponentialDecay,
         lambda own: ({}, {"optimizer": keras.optimizers.SGD(own())}),
     ),
+}
+CASES_OF_KERAS_3 = {
+    "new_loss": (tversky, lambda own: ({}, {"loss": own})),
+    "new_metric": (tversky, lambda own: ({}, {"metrics": [own]})),
+    "new_activation": (squareplus, lambda own: ({"activation": own}, {})),
+    "new_layer": (RMSNormalization, lambda own: ({"activation": own()}, {})),
+    "new_optimizer": (Lamb, lambda own: ({}, {"optimizer": own(0.1)})),
 }
 UNREGISTERED = "regularizer_function", "loss", "loss_function", "metric"
 
@@ -107,6 +134,8 @@ def write(folder, name, own, arguments):
 
 
 def main(folder):
+    for name, case in CASES_OF_KERAS_3.items():
+        write(folder, name, *case)
     for name in UNREGISTERED:
         write(folder, f"unregistered_{name}", *CASES[name])
     for own in {own for own, _ in CASES.values()}:

@@ -187,21 +187,21 @@ def _attend(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
     """Call an attention layer; where its mask hides all positions, it sees their mean.
 
     The mean is one position more, which only these rows see: projections are affine,
-    so it gives what equal weights gave. If the query has a mask, nothing can be done,
-    as only the layer itself can hand that on: see `hiding_all`.
+    so it gives what equal weights gave. Padding in the query stays hidden, as only the
+    layer itself can hand on its mask: see `hiding_all`.
     """
     if not layer.supports_masking:  # as in releases that ignored masks
         args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
     given = inspect.signature(layer.call).bind(*args, **kwargs).arguments
     query, value, key = given["query"], given["value"], given.get("key")
     mask = _hidden(given) if _has_scores(layer, given) else None
-    if mask is None or keras_internals.mask_of(query) is not None:
+    if mask is None:
         return layer(*args, **kwargs)
     nothing = ops.logical_not(ops.any(mask, -1, keepdims=True))
     more = {name: x for name, x in given.items() if name not in ("query", "value")}
     # `ops.hstack` joins along axis 1, and has not the name of a layer.
-    turned = ops.hstack([ops.swapaxes(x, 1, 2) for x in (mask, nothing)])
-    more |= {"attention_mask": ops.swapaxes(turned, 1, 2), "use_causal_mask": False}
+    turned = ops.hstack([ops.swapaxes(x, 1, -1) for x in (mask, nothing)])
+    more |= {"attention_mask": ops.swapaxes(turned, 1, -1), "use_causal_mask": False}
     if key is not None:
         more["key"] = _with_mean(key)
     output = layer(query, _with_mean(value), **more)
@@ -211,14 +211,16 @@ def _attend(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
     # Keras infers as many positions as queries, whatever the number of values.
     seen = scores[..., : value.shape[1] or -1]
     equal = ops.softmax(ops.zeros_like(seen))
-    return output, ops.where(nothing[:, None], equal, seen)
+    of_heads = nothing if len(nothing.shape) == 4 else nothing[:, None]
+    return output, ops.where(of_heads, equal, seen)
 
 
 def _softmax(layer: keras.Layer, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
     """Call a Softmax, which may be given a mask that hides a whole axis."""
     if mask is None:
         return layer(inputs)
-    outputs, seen = layer(inputs, mask=mask), ops.cast(mask, "bool")
+    outputs, every = layer(inputs, mask=mask), ops.ones_like(inputs, "bool")
+    seen = ops.logical_and(ops.cast(mask, "bool"), every)
     seen = ops.any(seen, layer.axis, keepdims=True)
     equal = ops.softmax(ops.zeros_like(outputs), layer.axis)
     return ops.where(seen, outputs, equal)
@@ -231,20 +233,24 @@ def _has_scores(layer: keras.Layer, given: Mapping[str, Any]) -> bool:
 
 
 def _hidden(given: Mapping[str, Any]) -> Tensor | None:
-    """Return what a call of an attention layer sees, `(batch, queries, values)`.
+    """Return what an attention layer sees, `(batch, queries, values)` or by heads.
 
-    None if it sees all or, by a causal mask, itself, or if it has more axes.
+    None if each position sees all or itself, or if the query has more axes.
     """
     query, value = given["query"], given["value"]
-    key = given.get("key", value)
-    mask = given.get("attention_mask")
+    mask, key = given.get("attention_mask"), given.get("key", value)
+    if len(query.shape) != 3 or (mask is None and query is value is key):
+        return None
     padding = {id(x): keras_internals.mask_of(x) for x in (value, key)}
     masks = [x[:, None] for x in padding.values() if x is not None]
     if mask is not None:
-        masks.append(ops.cast(mask, "bool"))
-    ranks = [len(x.shape) for x in (query, *masks)]
-    if not masks or {*ranks} != {3} or masks[-1].shape[-1] != value.shape[1]:
+        mask = ops.cast(mask, "bool")
+        masks.append(mask[None] if len(mask.shape) == 2 else mask)
+    if not masks:
         return None
+    if masks[-1].shape[-1] != value.shape[1]:  # one for all values
+        every = ops.ones_like(value[:, :, 0], "bool")[:, None]
+        masks.append(every[:, None] if len(masks[-1].shape) == 4 else every)
     if given.get("use_causal_mask"):
         rows, columns = (
             ops.cumsum(ops.ones_like(x[:1, :, 0], "int32"), 1) for x in (query, value)
@@ -258,12 +264,18 @@ def _with_mean(tensor: Tensor) -> Tensor:
 
 
 def hiding_all(model: keras.Model) -> Iterator[str]:
-    """Yield the means that attention layers no longer give at padding, as a part.
+    """Yield the means that attention layers no longer give, as a part.
 
-    It matters only if a layer behind takes padding for data.
+    At padding, it matters only if a layer behind takes padding for data.
     """
     layers = keras_internals.sublayers(model)
     heads = [x for x in layers if isinstance(x, keras.layers.MultiHeadAttention)]
+    if over_grids := [x.name for x in heads if _is_masked_grid(x)]:
+        names = ", ".join(map(repr, over_grids))
+        yield (
+            f"the mean that {names} returned where a mask hides all positions: Keras 3 "
+            "returns zeros from 3.14 on"
+        )
     zeroing = [x.name for x in heads if _has_scores(x, {}) and _has_mask(x)]
     ends = (x.name for x in layers if not x.supports_masking and _has_mask(x))
     end = next(ends, None) if zeroing else None
@@ -275,10 +287,19 @@ def hiding_all(model: keras.Model) -> Iterator[str]:
         )
 
 
+def _is_masked_grid(layer: keras.Layer) -> bool:
+    """Return whether an attention layer has a mask and a query of four axes or more."""
+    return any(
+        len(query.shape) > 3
+        and any(x.dtype == "bool" or keras_internals.mask_of(x) is not None for x in xs)
+        for query, *xs in keras_internals.inputs_of_calls(layer)
+    )
+
+
 def _has_mask(layer: keras.Layer) -> bool:
     """Return whether the first input of a layer, in one of its calls, has a mask."""
-    firsts = keras_internals.first_inputs(layer)
-    return any(keras_internals.mask_of(x) is not None for x in firsts)
+    calls = keras_internals.inputs_of_calls(layer)
+    return any(keras_internals.mask_of(first) is not None for first, *_ in calls)
 
 
 def chosen(mask: Tensor, rank: int) -> Tensor:
@@ -338,4 +359,4 @@ def _has_moving_statistics(layer: keras.Layer) -> bool:
 
 def _is_masked(layer: keras.Layer) -> bool:
     """Return whether the call of a layer has a mask; True if there is not just one."""
-    return len(keras_internals.first_inputs(layer)) != 1 or _has_mask(layer)
+    return len(keras_internals.inputs_of_calls(layer)) != 1 or _has_mask(layer)
