@@ -27,6 +27,7 @@ MODULES = {
     **dict.fromkeys(("K", "backend", "KB", "kb", "keras_backend"), "keras.backend"),
     **dict.fromkeys(("ktf", "KTF", "array_ops", "math_ops"), "tf"),
     **dict.fromkeys(("np", "numpy"), "numpy"),
+    "imagenet_utils": "keras.applications.imagenet_utils",  # in its applications
     "keras": "keras",
     "math": "math",
 }

@@ -272,7 +272,7 @@ def augmentation_before_a_frozen_base():
     pooled = layers.GlobalAveragePooling2D()
     head = [layers.Dense(3, "relu"), layers.Dropout(0.2), layers.Dense(1, "sigmoid")]
     model = keras.Sequential([keras.Input((None, None, 3)), augmentation, base])
-    for layer in pooled, *head:
+    for layer in (pooled, *head):
         model.add(layer)
     metrics = [keras.metrics.BinaryAccuracy(name="accuracy"), keras.metrics.AUC()]
     model.compile("adam", "binary_crossentropy", metrics)
@@ -423,6 +423,21 @@ def inception_resnet():
     x = layers.Dense(4, use_bias=False)(x)
     x = layers.Lambda(lambda x: tf.nn.l2_normalize(x, axis=1))(x)
     return keras.Model(inputs, x), numbers(8, 8, 4)
+
+
+@case("h5 keras")  # t-kalinowski/deep-learning-with-r-code#15
+def preprocessing():
+    networks = keras.applications
+    inputs = layers.Input((4, 4, 3))
+    parts = [
+        layers.Lambda(networks.xception.preprocess_input),
+        layers.Lambda(networks.vgg16.preprocess_input),
+        layers.Lambda(networks.densenet.preprocess_input),
+        layers.Lambda(networks.efficientnet.preprocess_input),
+        layers.Lambda(lambda x: tf.keras.applications.resnet50.preprocess_input(x)),
+    ]
+    x = layers.Concatenate()([part(inputs) for part in parts])
+    return keras.Model(inputs, layers.Dense(2)(x)), numbers(4, 4, 3) * 50 + 100
 
 
 @case("json")  # keras-team/keras#20081
