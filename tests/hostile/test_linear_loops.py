@@ -8,9 +8,11 @@ import costs
 import numpy as np
 import pytest
 
+from keras_policies.legacy import inspection
 from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.weights import LegacyWeight
-from keras_policies.legacy.plan import graph, input_sizes, policies
+from keras_policies.legacy.plan import graph, input_sizes, plan, policies
 from keras_policies.legacy.readers import premade, vocabularies
 
 pytestmark = pytest.mark.once("no Keras", for_all_keras=True)
@@ -80,9 +82,33 @@ def normalizations_of_inputs(size):
     assert last["config"]["batch_input_shape"] == [None, 7]
 
 
+def layers_to_describe(size):
+    shape = {"name": "x", "batch_input_shape": [None, 1]}
+    layers = [{"class_name": "InputLayer", "name": "x", "config": shape}]
+    layers[0]["inbound_nodes"] = []
+    for n in range(size):
+        named = {"class_name": f"C{n}", "name": f"c{n}", "config": {"name": f"c{n}"}}
+        before = layers[-1]["name"]
+        layers.append({**named, "inbound_nodes": [[[before, 0, 0, {}]]]})
+    ends = {"input_layers": [["x", 0, 0]], "output_layers": [[f"c{size - 1}", 0, 0]]}
+    legacy = LegacyModel(
+        path="m.h5",
+        format="H5",
+        written_by="Keras 2.15.0",
+        config={"class_name": "Functional", "config": {"layers": layers, **ends}},
+        records_policies=True,
+        weights={f"c{n}": (weight(),) for n in range(size)},
+        training_config=None,
+        optimizer=LegacyOptimizerState(),
+    )
+    described = inspection.describe(plan.make(legacy)).layers
+    assert [layer.becomes for layer in described] == ["InputLayer", *[None] * size]
+
+
 @pytest.mark.parametrize(
     ("loop", "size"),
     [
+        (layers_to_describe, 3_000),
         (classes_in_an_archive, 10_000),
         (dtypes_by_path, 30_000),
         (vocabularies_by_path, 30_000),

@@ -337,6 +337,35 @@ def test_a_weight_that_does_not_fit_names_both_shapes(tmp_path):
         load_model(edited_h5(tmp_path, edit))
 
 
+def without_layers(group):
+    group.attrs["layer_names"] = []
+
+
+def without_weights(group):
+    for name in group.attrs["layer_names"]:
+        group[name].attrs["weight_names"] = []
+
+
+def without_one(group):
+    group["fc1"].attrs["weight_names"] = []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (without_layers, "'fc1', 'bn', 'fc2'"),
+        (without_weights, "'fc1', 'bn', 'fc2'"),
+        (without_one, "'fc1'"),
+    ],
+)
+def test_layers_whose_weights_are_not_in_the_file_are_named(tmp_path, change, named):
+    path = edited_h5(tmp_path, lambda config, file: change(file["model_weights"]))
+    with pytest.raises(LegacyModelError, match=f"no weights of {named}.*again") as told:
+        load_model(path)
+    found = inspect_model(path)
+    assert (found.problem, found.code) == (told.value.problem, "KP402")
+
+
 def test_a_missing_weight_names_the_layer(tmp_path):
     def edit(config, file):
         group = file["model_weights/bn"]

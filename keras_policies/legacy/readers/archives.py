@@ -101,7 +101,8 @@ def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:
             yield decoder.decompress(stored, files.COPY_BYTES)
         if decoder.unused_data or file.read(1):
             reason = "several .xz streams in one file; only one is read."
-            raise LegacyModelError(reason, "Unpack it (xz -d).")
+            hint = "Unpack it (tar -xf or xz -d), and pass the model in it."
+            raise LegacyModelError(reason, hint)
 
 
 def _limited(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:

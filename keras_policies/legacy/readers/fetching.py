@@ -59,10 +59,10 @@ def check(path: FilePath) -> None:
     """Raise if `path` is not something that a model can be read from."""
     path = without_scheme(path)
     hint = "Pass a path, an address, an open file (io.BytesIO), or an h5py.File."
+    if isinstance(path, str | bytes | os.PathLike) and _is_in_bytes(path):
+        raise LegacyModelError("a path as bytes.", "Pass os.fsdecode(path).")
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
-        if isinstance(text, bytes):
-            raise LegacyModelError("a path as bytes.", "Pass os.fsdecode(path).")
         if not text:
             raise LegacyModelError("an empty path.", hint)
         if re.match(SHORTENED, text) and not os.path.exists(text):
@@ -81,6 +81,12 @@ def check(path: FilePath) -> None:
     elif not (_is_hdf5(path) or hasattr(path, "read")):
         kind = f"{type(path).__module__}.{type(path).__name__}"
         raise LegacyModelError(f"a {kind}, expected a file.", hint)
+
+
+def _is_in_bytes(path: str | bytes | os.PathLike[Any]) -> bool:
+    """Return whether a path is in bytes, rather than bytes the content of a file."""
+    is_one = not isinstance(path, bytes) or os.path.exists(path)
+    return is_one and isinstance(os.fspath(path), bytes)
 
 
 @contextlib.contextmanager

@@ -171,7 +171,7 @@ def read(
 def _no_names() -> LegacyModelError:
     return LegacyModelError(
         "it has no names of layers, so by_name=True does not work.",
-        "Pass skip_mismatch=True to skip weights that do not fit.",
+        "Leave by_name out; skip_mismatch=True skips weights that do not fit.",
         code="KP109",
     )
 
