@@ -1,5 +1,6 @@
 """Objects named like those of Keras, written by write_namesakes.py."""
 
+import json
 import warnings
 
 import keras
@@ -9,6 +10,7 @@ import pytest
 
 import keras_policies
 from keras_policies import LegacyModelError
+from keras_policies.legacy.plan import classes
 
 ARCHIVE = legacy_files.FOLDER / "namesakes.tar.xz"
 OLD, NEW = "2.4.4", "2.15.1"
@@ -173,3 +175,23 @@ def test_a_name_without_a_package_is_that_of_keras(folder):
     found, expected = loss_of(model, case)
     assert found == pytest.approx(0.49942696)
     assert expected == pytest.approx(1.6216482)
+
+
+# Names of TensorFlow or of other modules of tf.keras, and some that are in no file.
+AS_IN_TENSORFLOW = {
+    "activations": {"leaky_relu", "log_sigmoid", "log_softmax", "relu6", "silu"},
+    "layers": {"FlaxLayer", "JaxLayer", "TFSMLayer", "TorchModuleWrapper"},
+    "losses": set(),
+    "metrics": {"categorical_hinge", "huber"},
+    "optimizers": {"LossScaleOptimizer", "OptimizerMap"},
+}
+
+
+@pytest.mark.parametrize("module", AS_IN_TENSORFLOW)
+def test_each_name_that_only_keras_3_has_is_listed(module, folder):
+    old = (folder / release / "names.json" for release in (OLD, NEW))
+    known = {name for path in old for name in json.loads(path.read_text())[module]}
+    new = {name for name in dir(getattr(keras, module)) if not name.startswith("_")}
+    listed = {*classes.NOT_IN_TF_KERAS.get(f"keras.{module}", ())}
+    assert known & listed == set()
+    assert new - known - AS_IN_TENSORFLOW[module] <= listed

@@ -4,6 +4,7 @@ Run by hand: `python write_namesakes.py OUT`, under TensorFlow 2.4.4 and 2.15.1.
 with `tar -cJf namesakes.tar.xz -C OUT .`. `data.npz` has the loss that tf.keras computed.
 """
 
+import json
 import os
 import pathlib
 import sys
@@ -115,6 +116,7 @@ CASES_OF_KERAS_3 = {
     "new_layer": (RMSNormalization, lambda own: ({"activation": own()}, {})),
     "new_optimizer": (Lamb, lambda own: ({}, {"optimizer": own(0.1)})),
 }
+MODULES = "activations", "layers", "losses", "metrics", "optimizers"
 UNREGISTERED = "regularizer_function", "loss", "loss_function", "metric"
 
 
@@ -133,6 +135,18 @@ def write(folder, name, own, arguments):
         model.save(str(place / "model.keras"))
 
 
+def names():
+    """Return the public names of the modules in which Keras looks names up."""
+    found = {}
+    for module in MODULES:
+        place = getattr(keras, module)
+        inner = getattr(place, "experimental", None)
+        places = place, inner, getattr(inner, "preprocessing", None)
+        both = {name for each in places if each is not None for name in dir(each)}
+        found[module] = sorted(name for name in both if not name.startswith("_"))
+    return found
+
+
 def main(folder):
     for name, case in CASES_OF_KERAS_3.items():
         write(folder, name, *case)
@@ -142,6 +156,7 @@ def main(folder):
         registered(own)
     for name, case in CASES.items():
         write(folder, name, *case)
+    pathlib.Path(folder, tf.__version__, "names.json").write_text(json.dumps(names()))
 
 
 if __name__ == "__main__":
