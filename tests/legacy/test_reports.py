@@ -132,7 +132,25 @@ def inner_model():
     return keras.Model(inputs, layers.Dense(1)(inner(inputs)))
 
 
-CODE = {f.__name__: f for f in (unet, subclassed, weights_by_name, inner_model)}
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.x1 = self.add_weight(name="w1", shape=(4,))
+        self.x2 = self.add_weight(name="w2", shape=(4,))
+        self.head = layers.Dense(2)
+
+    def call(self, x):
+        return self.head(x * self.x1 + self.x2)
+
+
+def own_weights():
+    model = Own()
+    model(np.zeros((1, 4)))
+    return model
+
+
+MADE = unet, subclassed, weights_by_name, inner_model, own_weights
+CODE = {f.__name__: f for f in MADE}
 WEIGHTS = "w.h5", "checkpoint_of_weights.index"
 
 

@@ -127,10 +127,15 @@ def _own_targets(place: Place) -> Iterator[Target]:
     ]
     positions = {id(target.variable): target.paths for target in by_number}
     places = dict.fromkeys(place.paths[::3] + place.paths[2::3])
-    for (name, *_), child in _children(place.layer):
+    children = [(names[0], child) for names, child in _children(place.layer)]
+    attributes = [name for name, _ in children]
+    names = [child.name for _, child in children if isinstance(child, keras.Variable)]
+    for name, child in children:
         if isinstance(child, keras.Variable):
             bases = (base.__name__ for base in type(place.layer).__mro__)
-            old = (OLD_NAMES[base, name] for base in bases if (base, name) in OLD_NAMES)
+            old = [OLD_NAMES[base, name] for base in bases if (base, name) in OLD_NAMES]
+            if names.count(child.name) == 1 and child.name not in attributes:
+                old.append(child.name)  # checkpoints have it, too
             paths = itertools.starmap(_join, itertools.product(places, [name, *old]))
             yield Target(child, (*paths, *positions.get(id(child), ())), child.path)
     yield from by_number

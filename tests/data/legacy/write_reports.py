@@ -440,6 +440,24 @@ def preprocessing():
     return keras.Model(inputs, layers.Dense(2)(x)), numbers(4, 4, 3) * 50 + 100
 
 
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.x1 = self.add_weight("w1", (4,))
+        self.x2 = self.add_weight("w2", (4,))
+        self.head = layers.Dense(2)
+
+    def call(self, x):
+        return self.head(x * self.x1 + self.x2)
+
+
+@case("checkpoint", since=(2, 12))  # tensorflow/tensorflow#35930
+def own_weights():
+    model, data = Own(), numbers(4)
+    model.predict(data)
+    return model, data
+
+
 @case("json")  # keras-team/keras#20081
 def json_and_weights():
     first = layers.Conv2D(3, 3, activation="relu", input_shape=(10, 10, 1))
