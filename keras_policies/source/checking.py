@@ -84,16 +84,16 @@ class Comparison:
             path.write_text(code, "utf-8")
         answer = ask("build", str(path), self._train)
         if isinstance(answer, str):  # an error, such as for two layers with one name
-            reason, wrong = answer, module.names
+            reason = answer
+            named = {kind for kind, _ in module.names} - module.operations
         else:
             lines, names, weights = answer
             expected, own = self._described
             reason = difference(expected, lines)
             pairs = zip(own, names, strict=False)
-            wrong = [] if reason else [a for a, b in pairs if a != b]
-        named = style.named | ({kind for kind, _ in wrong} - module.operations)
-        if named > style.named:
-            return dataclasses.replace(style, named=named), False
+            named = set() if reason else {a[0] for a, b in pairs if a != b}
+        if not named <= style.named:
+            return dataclasses.replace(style, named=style.named | named), False
         if not reason and weights != comparison.weights(model):
             reason = (
                 "layers that several inner models share would have separate weights"
@@ -162,16 +162,21 @@ class Comparison:
 
 def _sizes(model: keras.Model, recipe: comparing.Recipe) -> Iterator[int]:
     """Yield how many numbers each layer returns for such inputs, about."""
-    waiting, seen, long = [model], set[int](), max(recipe.lengths)
+    waiting, seen, long = [(model, recipe.batch)], set[object](), max(recipe.lengths)
     yield from map(math.prod, comparing.shapes(model.inputs, recipe))
     while waiting:
-        for op in getattr(each := waiting.pop(), "operations", each.layers):
+        each, batch = waiting.pop()
+        for op in getattr(each, "operations", each.layers):
             for x in keras.tree.flatten(getattr(op, "output", ())):
                 first, *others = x.shape or [1]
-                yield (first or recipe.batch) * math.prod(n or long for n in others)
-            if hasattr(op, "layers") and id(op) not in seen:
-                seen.add(id(op))
-                waiting.append(op)
+                yield (first or batch) * math.prod(n or long for n in others)
+            inner, examples = op, batch
+            lengths = iter(getattr(getattr(op, "input", None), "shape", ())[1:])
+            while isinstance(inner, keras.layers.TimeDistributed):
+                inner, examples = inner.layer, examples * (next(lengths, None) or long)
+            if hasattr(inner, "layers") and (id(inner), examples) not in seen:
+                seen.add((id(inner), examples))
+                waiting.append((inner, examples))
 
 
 _processes = functools.cache(

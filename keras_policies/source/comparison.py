@@ -44,8 +44,8 @@ def _has_mask(node: ast.AST) -> bool:
     match node:
         case ast.keyword(arg="mask"):
             return True
-        case ast.keyword(arg="mask_zero", value=ast.Constant(value=True)):
-            return True
+        case ast.keyword(arg="mask_zero", value=ast.Constant(value=value)):
+            return bool(value)  # 1 in some files
         case ast.Call(func=ast.Attribute(attr="Masking" | "Sequential")):
             return True
     return False

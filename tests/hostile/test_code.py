@@ -86,11 +86,18 @@ def test_a_layer_may_have_the_name_of_a_function_in_the_code():
     assert "layer_build_b = " in text
 
 
+def summed(size):
+    """Return a model that repeats a vector, and returns the mean."""
+    layers = [keras.layers.RepeatVector(size), keras.layers.GlobalAveragePooling1D()]
+    return keras.Sequential([keras.Input((3,)), *layers])
+
+
 @pytest.mark.parametrize(
     ("shape", "layer"),
     [
         ((1 << 40,), keras.layers.ELU()),
         ((3,), keras.layers.RepeatVector(1 << 32)),
+        ((1 << 20, 3), keras.layers.TimeDistributed(summed(1 << 16))),
     ],
 )
 def test_a_model_whose_outputs_are_huge_is_not_called(shape, layer, monkeypatch):
@@ -191,6 +198,24 @@ def test_layers_that_are_wired_at_random_take_linear_time():
             found.append(layer([found[-1], draw.choice(found)]))
         models[size] = keras.Model(i, found[-1], name="m")
     assert costs.is_linear(lambda size: keras_policies.to_source(models[size]), 400)
+
+
+def test_a_layer_keeps_its_name_beside_an_operation_of_its_kind():
+    x = keras.Input((3,))
+    added = keras.layers.Add(name="add_7")([x, x])
+    text = keras_policies.to_source(keras.Model(x, added + x, name="net"))
+    assert 'layers.Add(name="add_7")' in text
+
+
+def test_masks_count_whatever_number_turns_them_on():
+    x = keras.Input((5,), dtype="int32")
+    words = keras.layers.Embedding(9, 4, mask_zero=1)(x)
+    both = keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True))
+    model = keras.Model(x, both(words))
+    for layer in both.forward_layer, both.backward_layer:
+        layer.zero_output_for_mask = False  # which cannot be written
+    lines, _ = comparison.described(model, train=False)
+    assert any("zero_output_for_mask=False" in line for line in lines)
 
 
 def test_a_process_imports_no_file_of_the_current_folder(tmp_path):
