@@ -183,7 +183,9 @@ def parts_of(archive):
 def names(archive):
     """Return `release/case/form` of each model in a tar archive, sorted."""
     parts = {path[:3] for path in parts_of(archive)}
-    return sorted("/".join(path) for path in parts if path[-1] in FORMS)
+    found = sorted("/".join(path) for path in parts if path[-1] in FORMS)
+    assert found, f"{archive} has no release/case/form: was it packed as `./`?"
+    return found
 
 
 def in_order(stored, prefix):
