@@ -12,6 +12,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each registers its functi
     image,
     image_boxes,
     image_resize,
+    keras_applications,
     keras_backend,
     linalg,
     math_elementwise,

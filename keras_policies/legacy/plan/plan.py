@@ -99,11 +99,14 @@ class Plan:
             self.report.raise_if_missing(self.legacy.path, has_missing)
             arguments.check_layers(self.report.activations)
             trust.check(self.config, self.options.safe_mode, functions)
-            _check_stored(self.legacy)
+            _check_stored(self.legacy, self.report.loss_only)
 
 
-def _check_stored(legacy: LegacyModel) -> None:
-    """Raise if an H5 file lists layers of Keras, but none of the weights they have."""
+def _check_stored(legacy: LegacyModel, left_out: Sequence[str]) -> None:
+    """Raise if an H5 file lists layers of Keras, but none of the weights they have.
+
+    Layers that are left out have no weights in `legacy`, whatever the file has.
+    """
     layers = configs.inner_layers(legacy.config)
     if legacy.format != H5 or not legacy.has_weights or not _has_sizes(legacy.config):
         return
@@ -114,6 +117,7 @@ def _check_stored(legacy: LegacyModel) -> None:
         if not WITH_WEIGHTS.isdisjoint(configs.settings(layer))
         and classes.is_in("keras.layers", str(layer.get("class_name")))
         and not classes.is_registered(layer)
+        and configs.name_of(layer) not in left_out
         and layer_name(configs.name_of(layer)) not in stored
     ]
     if lacking:
