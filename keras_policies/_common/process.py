@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 IDLE = 60  # seconds without a request after which the process ends
 SIZE = 8  # bytes of the number before a request: its length
@@ -145,7 +145,11 @@ def _serve(file: str, *arguments: str) -> None:
     for name in PASSED_ON & {*dir(signal)}:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=[requests], daemon=True).start()
+    # While a thread reads a pipe, Windows lets nobody else look at the same handle, as
+    # each library does with stdin when it is loaded: it gets another one.
+    given = os.fdopen(os.dup(0), "rb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    threading.Thread(target=_read, args=[given, requests], daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries print to stderr, not into the answers
     spec = importlib.util.spec_from_file_location("answers", file)
@@ -164,10 +168,10 @@ def _serve(file: str, *arguments: str) -> None:
     os._exit(0)  # the thread still reads
 
 
-def _read(requests: "queue.SimpleQueue[bytes]") -> None:
+def _read(given: BinaryIO, requests: "queue.SimpleQueue[bytes]") -> None:
     """Queue requests; end the process as soon as its parent closes stdin or ends."""
-    while size := sys.stdin.buffer.read(SIZE):
-        requests.put(sys.stdin.buffer.read(int.from_bytes(size, "little")))
+    while size := given.read(SIZE):
+        requests.put(given.read(int.from_bytes(size, "little")))
     os._exit(0)
 
 
