@@ -145,10 +145,11 @@ def _serve(file: str, *arguments: str) -> None:
     for name in PASSED_ON & {*dir(signal)}:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    # While a thread reads a pipe, Windows lets nobody else look at the same handle, as
-    # each library does with stdin when it is loaded: it gets another one.
+    # On Windows, all calls on the handle of a pipe wait while a thread reads from it.
+    # Libraries look at stdin when they are loaded, so that becomes another handle.
     given = os.fdopen(os.dup(0), "rb")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     threading.Thread(target=_read, args=[given, requests], daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries print to stderr, not into the answers

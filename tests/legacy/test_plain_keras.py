@@ -137,6 +137,14 @@ def test_a_process_that_hangs_is_ended(saved, monkeypatch):
         plain_keras.Process()(saved)
 
 
+def test_libraries_in_the_process_find_an_empty_stdin(tmp_path):
+    answers = tmp_path / "answers.py"
+    answers.write_text("import sys\nstart = lambda: lambda: sys.stdin.read()\n")
+    call = process.Process(str(answers), seconds=60)
+    with contextlib.closing(call):
+        assert [call.ask(), call.ask()] == ["", ""]
+
+
 @pytest.mark.slow("it starts two processes")
 def test_what_is_printed_and_what_lies_in_the_folder_do_no_harm(
     tmp_path, monkeypatch, capfd, saved
