@@ -321,6 +321,10 @@ FIRST_NAME = re.compile(
 )
 
 
+# Each network has a namespace of its own, of one function.
+NETWORK = re.compile(r"^(keras\.applications)\.\w+$")
+
+
 @pytest.mark.parametrize(
     "module",
     [
@@ -333,16 +337,29 @@ FIRST_NAME = re.compile(
 def test_a_function_is_in_the_module_of_its_namespace(module):
     names = map("".join, FIRST_NAME.findall(inspect.getsource(module)))
     found = {name.removeprefix("compat.v1.").rpartition(".")[0] for name in names}
+    found = {NETWORK.sub(r"\1", name) for name in found}
     starts = {"array" if name in IN_ARRAY else name.replace(".", "_") for name in found}
-    ((start, name),) = ((f"{x}_", f"{module.__name__}_") for x in starts)
-    own = name.rpartition(".")[2]
-    is_within = start.startswith(own)  # as keras.applications.imagenet_utils
-    assert own.startswith(start) or is_within
+    (start,) = starts
+    assert f"{module.__name__}_".rpartition(".")[2].startswith(f"{start}_")
 
 
 def test_a_name_is_entered_once():
     with pytest.raises(ValueError, match=r"\['nn.gelu'\] are already registered"):
         registry.op("nn.gelu")(nn.silu)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "match"),
+    [
+        ("uint8", {}, "x: uint8, expected floating-point numbers"),
+        ("float32", {"mode": "other"}, r"mode: 'other', expected one of \['caffe'"),
+        ("float32", {"data_format": "channels_first"}, "expected 'channels_last'"),
+    ],
+)
+def test_images_that_would_be_scaled_otherwise_are_refused(dtype, options, match):
+    x = keras.Input((4, 4, 3), dtype=dtype)
+    with pytest.raises(ValueError, match=match):
+        table.call("keras.applications.imagenet_utils.preprocess_input", [x], options)
 
 
 def test_arguments_go_by_the_order_that_tensorflow_has():

@@ -26,7 +26,8 @@ DTYPES = {
     **{"DT_HALF": "float16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"},
     **{"DT_COMPLEX64": "complex64", "DT_COMPLEX128": "complex128"},
 }
-CHANNELS_LAST = "NHWC", "NWC", "NDHWC", "channels_last"
+LAST = "channels_last"
+CHANNELS_LAST = "NHWC", "NWC", "NDHWC", LAST
 CHANNELS_FIRST = "NCHW", "NCW", "NCDHW", "channels_first"
 
 
@@ -119,7 +120,7 @@ def padding(value: object) -> str:
 def layout(value: object) -> str:
     """Return `"channels_last"` or `"channels_first"`."""
     if value in CHANNELS_LAST:
-        return "channels_last"
+        return LAST
     if value in CHANNELS_FIRST:
         return "channels_first"
     raise ValueError(f"expected NHWC or NCHW, found {value!r}")

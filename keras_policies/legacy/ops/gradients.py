@@ -10,8 +10,7 @@ import numpy as np
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import array_indexing, array_shapes, converters
 from keras_policies.legacy.ops.array_indexing import MASK_SETTINGS
-from keras_policies.legacy.ops.converters import Layout, Lengths, Value
-from keras_policies.legacy.ops.nn_convolutions import LAST
+from keras_policies.legacy.ops.converters import LAST, Layout, Lengths, Value
 from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike

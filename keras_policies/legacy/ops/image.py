@@ -9,8 +9,8 @@ import numpy as np
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.converters import DType, Padding, Value
-from keras_policies.legacy.ops.nn_convolutions import LAST, scalar_if_equal, spatial
+from keras_policies.legacy.ops.converters import LAST, DType, Padding, Value
+from keras_policies.legacy.ops.nn_convolutions import scalar_if_equal, spatial
 from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed, evaluator
 from keras_policies.legacy.values.dims import Dim, DimLike

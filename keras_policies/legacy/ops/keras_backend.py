@@ -15,6 +15,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each registers its functi
 )
 from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.converters import (
+    LAST,
     Axes,
     DType,
     Layout,
@@ -26,8 +27,6 @@ from keras_policies.legacy.ops.converters import (
 from keras_policies.legacy.ops.registry import FUNCTIONS, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import call_layer, dtype_of, ops
-
-LAST = "channels_last"
 
 
 def _batch_flatten(x: Any) -> Any:

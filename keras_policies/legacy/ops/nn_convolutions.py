@@ -11,13 +11,19 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.converters import Axes, Layout, Lengths, Padding, Value
+from keras_policies.legacy.ops.converters import (
+    LAST,
+    Axes,
+    Layout,
+    Lengths,
+    Padding,
+    Value,
+)
 from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed, dims, evaluator
 from keras_policies.legacy.values.dims import DimLike
 from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
 
-LAST = "channels_last"
 SETTINGS = (
     "strides:Axes=1 padding:Padding='valid' data_format:Layout='channels_last' "
     "dilations:Axes=1"
