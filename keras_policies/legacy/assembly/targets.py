@@ -128,16 +128,17 @@ def _own_targets(place: Place) -> Iterator[Target]:
     positions = {id(target.variable): target.paths for target in by_number}
     places = dict.fromkeys(place.paths[::3] + place.paths[2::3])
     children = [(names[0], child) for names, child in _children(place.layer)]
-    attributes = [name for name, _ in children]
-    names = [child.name for _, child in children if isinstance(child, keras.Variable)]
-    for name, child in children:
-        if isinstance(child, keras.Variable):
-            bases = (base.__name__ for base in type(place.layer).__mro__)
-            old = [OLD_NAMES[base, name] for base in bases if (base, name) in OLD_NAMES]
-            if names.count(child.name) == 1 and child.name not in attributes:
-                old.append(child.name)  # checkpoints have it, too
-            paths = itertools.starmap(_join, itertools.product(places, [name, *old]))
-            yield Target(child, (*paths, *positions.get(id(child), ())), child.path)
+    attributes = {name for name, _ in children}
+    own = [(name, x) for name, x in children if isinstance(x, keras.Variable)]
+    counts = collections.Counter(variable.name for _, variable in own)
+    for name, variable in own:
+        bases = (base.__name__ for base in type(place.layer).__mro__)
+        names = [name, *(OLD_NAMES[x, name] for x in bases if (x, name) in OLD_NAMES)]
+        if counts[variable.name] == 1 and variable.name not in attributes:
+            names.append(variable.name)  # what `add_weight` was given
+        paths = itertools.starmap(_join, itertools.product(places, names))
+        positioned = positions.get(id(variable), ())
+        yield Target(variable, (*paths, *positioned), variable.path)
     yield from by_number
 
 

@@ -40,7 +40,6 @@ from keras_policies.legacy.plan.summary import ReconstructionSummary
 from keras_policies.legacy.plan.training import Training, training_of, unreadable
 from keras_policies.loss_scaling.loss_scale import LossScale
 
-H5 = "H5"  # the format whose weights are stored under the names of layers
 # A layer of Keras with one of these settings has that weight, whatever the others are.
 WITH_WEIGHTS = frozenset(
     f"{weight}_initializer"
@@ -107,13 +106,12 @@ def _check_stored(legacy: LegacyModel, left_out: Sequence[str]) -> None:
 
     Layers that are left out have no weights in `legacy`, whatever the file has.
     """
-    layers = configs.inner_layers(legacy.config)
-    if legacy.format != H5 or not legacy.has_weights or not _has_sizes(legacy.config):
+    if legacy.format != "H5" or not legacy.has_weights or not _has_sizes(legacy.config):
         return
     stored = {layer_name(name) for name, weights in legacy.weights.items() if weights}
     lacking = [
         configs.name_of(layer)
-        for layer in layers
+        for layer in configs.inner_layers(legacy.config)
         if not WITH_WEIGHTS.isdisjoint(configs.settings(layer))
         and classes.is_in("keras.layers", str(layer.get("class_name")))
         and not classes.is_registered(layer)
