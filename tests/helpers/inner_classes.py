@@ -39,3 +39,10 @@ class Tower(keras.Model):
         for block in self.blocks:
             x = block(x)
         return x
+
+
+class ClosedTower(Tower):
+    """Takes no **kwargs, as many an old model did not."""
+
+    def __init__(self):
+        super().__init__()

@@ -27,8 +27,8 @@ H5 = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
 TOWER = legacy_files.FOLDER / "inner" / "2.4.4" / "tower" / "saved_model"
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 needs_tensorflow = pytest.mark.skipif(not HAS_TENSORFLOW, reason="look-ups need it")
-without_texts = pytest.mark.skipif(
-    keras.backend.backend() == "tensorflow", reason="it has texts"
+not_on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="advice about the other backends"
 )
 pytestmark = pytest.mark.once("advice is the same on each backend")
 
@@ -184,7 +184,7 @@ def attention(path):
     return path
 
 
-@without_texts
+@not_on_tensorflow
 def test_a_backend_that_computes_otherwise_is_left_out(tmp_path):
     path = attention(tmp_path / "model.json")
     error = refused(r"Pass backends=\('jax', 'torch'\) if the model is not for", path)
@@ -218,22 +218,14 @@ def test_a_signature_of_the_tensors_after_the_parser_opens(folder):
 
 
 def test_a_class_takes_the_arguments_of_its_layer_as_advised(tmp_path):
-    class Tower(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.head = keras.layers.Dense(4)
-            self.blocks = [inner_classes.Block(4)]
-
-        def call(self, inputs):
-            return self.blocks[0](self.head(inputs))
-
     class WithRequired(inner_classes.Tower):
         def __init__(self, width):
             super().__init__()
 
     new = tmp_path / "new.keras"
-    with pytest.raises(LegacyModelError, match=r"Give Tower.__init__ \*\*kwargs, and"):
-        convert_model(TOWER, new, {"Tower": Tower})
+    advice = r"Give ClosedTower.__init__ \*\*kwargs, and"
+    with pytest.raises(LegacyModelError, match=advice):
+        convert_model(TOWER, new, {"Tower": inner_classes.ClosedTower})
     refused("give them defaults in WithRequired", TOWER, {"Tower": WithRequired})
     custom = {"Tower": inner_classes.Tower, "Block": inner_classes.Block}
     convert_model(TOWER, new, custom, plain=False)
@@ -319,7 +311,7 @@ def test_recordings_are_written_as_advised(tmp_path):
 
 
 @needs_tensorflow
-@without_texts
+@not_on_tensorflow
 def test_recorded_texts_are_compared_outside_as_advised(tmp_path):
     folder = legacy_files.unpacked_models(
         tmp_path, "texts", ("texts/2.15.1/sentiment",)
