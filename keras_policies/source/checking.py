@@ -84,14 +84,18 @@ class Comparison:
             path.write_text(code, "utf-8")
         answer = ask("build", str(path), self._train)
         if isinstance(answer, str):  # an error, such as for two layers with one name
-            reason = answer
             named = {kind for kind, _ in module.names} - module.operations
+            reason = answer
         else:
             lines, names, weights = answer
             expected, own = self._described
             reason = difference(expected, lines)
             pairs = zip(own, names, strict=False)
-            named = set() if reason else {a[0] for a, b in pairs if a != b}
+            wrong = [] if reason else [a for a, b in pairs if a != b]
+            named = {kind for kind, _ in wrong}
+            if wrong:
+                kind, name = wrong[0]
+                reason = f"its layer {name!r} ({kind}) gets another name"
         if not named <= style.named:
             return dataclasses.replace(style, named=style.named | named), False
         if not reason and weights != comparison.weights(model):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
-from keras_policies.source.loops import Budget, reads, wiring
+from keras_policies.source.loops import Budget, facts_of, reads, wiring
 from keras_policies.source.tree import (
     Field,
     Label,
@@ -71,14 +71,7 @@ def _repeats(
     Blocks of one statement more are compared by the class of the shorter block and the
     new statement, whose variables are numbered from the start of the block.
     """
-    places, _ = assigned(statements)
-    ids = dict[object, int]()
-    skeletons = (each.skeleton(lambda label: Label) for each in statements)
-    kinds = [ids.setdefault(each, len(ids)) for each in skeletons]
-    links = [
-        [(at - places[n][0], places[n][1]) for n in each.uses]
-        for at, each in enumerate(statements)
-    ]
+    facts = [*facts_of(statements, lambda each: each.skeleton(lambda label: ()))]
     ends = {at for at, each in enumerate(statements) if not each.inside}
     ends.add(len(statements))
     classes: dict[int, int] = dict.fromkeys(sorted(x for x in ends if x >= first), 0)
@@ -90,8 +83,9 @@ def _repeats(
         for at, shorter in classes.items():
             new = at + length - 1
             if new < len(statements):
-                wires = (link if link[0] < length else None for link in links[new])
-                groups[shorter, kinds[new], tuple(wires)].append(at)
+                links = facts[new].links
+                wires = (link if link[0] < length else None for link in links)
+                groups[shorter, facts[new].kind, tuple(wires)].append(at)
         equal = [starts for starts in groups.values() if len(starts) > 1]
         classes = {at: n for n, starts in enumerate(equal) for at in starts}
         for starts in equal:

@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_policies.source import live
 from keras_policies.source.errors import SourceError
-from keras_policies.source.tree import Node, shape
+from keras_policies.source.tree import Node
 
 EXPRESSIONS = (
     *(ast.Name, ast.Attribute, ast.Constant, ast.Call, ast.keyword, ast.Subscript),
@@ -42,7 +42,7 @@ def check(text: str, tree: Collection[ast.stmt], own: Mapping[Any, str]) -> None
         found = ast.parse(text)
     except (SyntaxError, MemoryError) as error:
         raise _refused(f"Python cannot read it ({error})") from error
-    if shape(found.body) != shape([*tree]):
+    if ast.dump(found) != ast.dump(ast.Module([*tree], [])):
         raise _refused("its text is another tree than the one it was made of")
     functions = (x.name for x in found.body if isinstance(x, ast.FunctionDef))
     names = {*BUILTINS, *SHORT, *own.values(), *functions}
@@ -75,7 +75,7 @@ def _is_head(node: ast.stmt) -> bool:
             return True
         case ast.With():
             files = [x.value for x in ast.walk(node) if isinstance(x, ast.Constant)]
-            return len(files) == 1 and shape(node) == shape(reading(str(files[0])))
+            return len(files) == 1 and _equal(node, reading(str(files[0])))
     return False
 
 
@@ -83,25 +83,30 @@ def _check_function(function: ast.FunctionDef, names: set[str]) -> None:
     arguments = function.args
     plain = ast.arguments([], arguments.args, None, [], [], None, [])
     has_types = any([function.returns, *(each.annotation for each in arguments.args)])
-    if shape(arguments) != shape(plain) or has_types or function.decorator_list:
+    if not _equal(arguments, plain) or has_types or function.decorator_list:
         raise _refused(f"{function.name} has more than names of arguments")
     stored = {each.arg for each in arguments.args}
-    nodes = [x for each in function.body for x in _nodes(each)]
+    found = [x for each in function.body for x in nodes(each)]
     stored |= {
-        x.id for x in nodes if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)
+        x.id for x in found if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)
     }
     if wrong := stored & names or {x for x in stored if x.startswith("__")}:
         raise _refused(f"it assigns to {sorted(wrong)}")
-    for node in nodes:
+    for node in found:
         _check_node(node, names | stored)
 
 
-def _nodes(node: Node) -> Iterator[Node]:
+def _equal(one: ast.AST, other: ast.AST) -> bool:
+    return ast.dump(one) == ast.dump(other)
+
+
+def nodes(node: Node) -> Iterator[Node]:
     """Yield the nodes below a statement; an attribute is one node with its module."""
-    yield node
-    if not (isinstance(node, ast.Attribute) and _dotted(node)):
-        for each in ast.iter_child_nodes(node):
-            yield from _nodes(each)
+    waiting = [node]
+    while waiting:
+        yield (each := waiting.pop())
+        if not (isinstance(each, ast.Attribute) and _dotted(each)):
+            waiting += ast.iter_child_nodes(each)
 
 
 def _check_node(node: Node, names: set[str]) -> None:
@@ -137,7 +142,7 @@ def _is_public(name: str) -> bool:
             thing = getattr(thing, each, None)
         return callable(thing)
     full = f"keras.{name}" if first in SHORT else name
-    return full in live.public().values()
+    return full in live.public_names()
 
 
 def _dotted(node: ast.expr) -> str:

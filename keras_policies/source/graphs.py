@@ -5,6 +5,7 @@ import collections
 import contextlib
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,47 +16,36 @@ from keras_policies.source.calls import Graph, tensors
 from keras_policies.source.errors import CannotWriteError, SourceError
 from keras_policies.source.functions import shared
 from keras_policies.source.loops import Budget, folded
-from keras_policies.source.objects import Names, Objects, Style
+from keras_policies.source.objects import Objects, Style
 from keras_policies.source.tree import (
-    Function,
     Label,
     Node,
-    OwnName,
     Statement,
     Variable,
     call,
     dotted,
     label_node,
-    leaves,
     literal,
     replaced,
     sequence,
-    shape,
 )
 from keras_policies.source.variables import identifier, names_of
 
 INPUT = {"dtype": "float32", "sparse": False, "ragged": False, "optional": False}
 NO = literal(value=False)
+NO_TYPES: Any = {"type_params": []}  # a field since Python 3.12
 UNPACKED = 4  # outputs of a call that get variables; more are items of one variable
 
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """The statements of a function, and what its variables are."""
+    """The statements before and after a model is made, and what its variables are."""
 
-    statements: Sequence[Statement]
+    before: Sequence[Statement] = ()
+    after: Sequence[Statement] = ()
     ops: Sequence[Any] = ()  # for each variable, the op that returns it
     inputs: int = 0
     args: Sequence[Node] = ()  # of the model
-
-
-@dataclasses.dataclass(frozen=True)
-class Definition:
-    """A function in the module, without its name."""
-
-    parameters: Sequence[str]
-    body: Sequence[ast.stmt]
-    names: set[str] = dataclasses.field(default_factory=set)  # of models it builds
 
 
 class Module(Objects):
@@ -63,58 +53,46 @@ class Module(Objects):
 
     def __init__(self, style: Style) -> None:
         super().__init__(style)
-        self.functions = dict[str, Definition]()
+        self.functions = dict[str, ast.FunctionDef]()
         self._known = dict[object, str]()  # shape of a function -> its name
-        self._names = Names(["build_model"])  # of functions
         self.operations = set[str]()  # the classes of operations that are called
         self._frozen = False  # whether an outer model freezes its layers
 
     def tree(self, model: keras.Model, *, compile: bool = False) -> list[ast.stmt]:
         """Return all functions; `build_model` is the last one."""
         body = self._body(model, literal(model.name), compile=compile)
-        last = "build_model", Definition([], body)
-        found = list[ast.stmt]()
-        for name, each in (*self.functions.items(), last):
-            is_fixed = len(each.names) == 1
-            own = literal(min(each.names)) if is_fixed else dotted("name")
-            parameters = [ast.arg(x) for x in each.parameters if not is_fixed]
-            arguments = ast.arguments([], parameters, None, [], [], None, [])
-            statements = self._finished(each.body, own)
-            found.append(ast.FunctionDef(name, arguments, statements, []))
-        return found
-
-    def _finished(self, node: Any, own: Node) -> Any:
-        """Return a tree with the names of layers, models and their functions."""
-
-        def new(each: Node) -> Node | None:
-            if isinstance(each, OwnName):
-                return own
-            if isinstance(each, Label):
-                return label_node(each)
-            if isinstance(each, ast.Call) and isinstance(each.func, Function):
-                is_fixed = len(self.functions[each.func.name].names) == 1
-                args = [] if is_fixed else self._finished(each.args, own)
-                return call(each.func.name, args)
-            return None
-
-        return replaced(node, new)
+        found = [*self.functions.values(), _defined("build_model", [], body)]
+        unlike = {  # calls of functions
+            ast.dump(x): x
+            for x in itertools.chain(*map(ast.walk, found))
+            if isinstance(x, ast.Call) and isinstance(x.func, ast.Name)
+        }
+        calls = collections.defaultdict[str, list[ast.Call]](list)
+        for each in unlike.values():
+            calls[ast.unparse(each.func)].append(each)
+        names = dict[str, Node]()  # of functions that build models with one name
+        for function, (first, *others) in calls.items():
+            is_literal = [*map(type, first.args)] == [ast.Constant]
+            if is_literal and not others and _takes_name(self.functions.get(function)):
+                names[function] = first.args[0]
+        return [_with_names(each, names) for each in found]
 
     def model(self, model: keras.Model) -> Node:
-        body = self._body(model, OwnName())
-        is_named = OwnName() in leaves([*body])
-        parameters = ["name"] * is_named
-        function = self._function(f"build_{self._place(model)}", parameters, body)
-        self.functions[function].names.update([model.name] * is_named)
-        return call(Function(function), [Label((model.name,))] * is_named)
+        body = self._body(model, dotted("name"))
+        nodes = (x for each in body for x in ast.walk(each))
+        is_named = any(isinstance(x, ast.Name) and x.id == "name" for x in nodes)
+        name = f"build_{self._place(model)}"
+        function = self._function(name, ["name"] * is_named, body)
+        return call(function, [Label((model.name,))] * is_named)
 
     def _function(
         self, name: str, parameters: Sequence[str], body: Sequence[ast.stmt]
     ) -> str:
         """Return the function with these parameters and statements; it may be new."""
-        key = *parameters, shape([*body])
+        key = *parameters, *map(ast.dump, body)
         if key not in self._known:
-            self._known[key] = self._names.new(name)
-            self.functions[self._known[key]] = Definition(parameters, body)
+            new = self._known[key] = self._names.new(name)
+            self.functions[new] = _defined(new, parameters, body)
         return self._known[key]
 
     def _body(
@@ -134,12 +112,9 @@ class Module(Objects):
         flag = {"trainable": NO} if is_flag else {}
         named = dict.fromkeys(self.name(kind, model.name), own)
         made = call(cls, body.args, flag | named)
-        after = [Statement(NO, kind="frozen")] * freezes
+        after = [*body.after, *[Statement(NO, kind="model.trainable")] * freezes]
         after += [Statement(self._compile(model), kind="")] if compile else []
-        if not is_graph and not body.args:
-            statements, after = [], [*body.statements, *after]
-        else:
-            statements = [*body.statements]
+        statements = [*body.before]
         ending = [Statement(made, kind="model"), *after]
         ending.append(Statement(dotted("model"), kind="return"))
         statements += ending if after else [Statement(made, kind="return")]
@@ -175,8 +150,8 @@ class Module(Objects):
         adds = [Statement(call("model.add", [each]), kind="") for each in made]
         loops = folded(adds, Budget.of(adds))
         if len(loops) < len(adds) and not self.style.full:
-            return Body(loops)
-        return Body([], args=[sequence(made)])
+            return Body(after=loops)
+        return Body(args=[sequence(made)])
 
     def _graph(self, model: keras.Model) -> Body:
         graph, ops = Graph(model, masks=self.style.explicit), list[Any]()
@@ -233,7 +208,7 @@ class Module(Objects):
             places = {layer: at for at, layer in enumerate(order)}
             numbers = [literal(places[layer]) for layer in model.layers]
             statements.append(Statement(sequence(numbers), kind=""))
-        return Body(statements, ops, len(graph.layers), args)
+        return Body(statements, (), ops, len(graph.layers), args)
 
     def _made(self, op: Any) -> Node:
         """Return the code that creates a layer."""
@@ -243,7 +218,7 @@ class Module(Objects):
         if self._frozen and not op.trainable:
             config.pop("trainable", None)
         with self._at(op):
-            return self.instance(op, config)
+            return self.instance(live.Held(op, config))
 
     @contextlib.contextmanager
     def _at(self, op: Any) -> Iterator[None]:
@@ -285,11 +260,39 @@ class Module(Objects):
         # `jit_compile` is what Keras chose for this backend.
         defaults = inspect.signature(keras.Model.compile).parameters
         given = {
-            key: self.value(live.thawed(value, model, key))
-            for key, value in config.items()
+            key: self.value(value)
+            for key, value in live.thawed(config, model).items()
             if key != "jit_compile" and value != defaults[key].default
         }
         return call("model.compile", [], given)
+
+
+def _defined(
+    name: str, parameters: Sequence[str], body: Sequence[ast.stmt]
+) -> ast.FunctionDef:
+    arguments = ast.arguments([], [*map(ast.arg, parameters)], None, [], [], None, [])
+    return ast.FunctionDef(name, arguments, [*body], [], **NO_TYPES)
+
+
+def _takes_name(function: ast.FunctionDef | None) -> bool:
+    return function is not None and [x.arg for x in function.args.args] == ["name"]
+
+
+def _with_names(function: ast.FunctionDef, names: Mapping[str, Node]) -> ast.stmt:
+    """Return a function in which these functions have the name, not an argument."""
+    own = names.get(function.name)
+
+    def new(node: Node) -> Node | None:
+        match node:
+            case ast.Name(id="name"):
+                return own
+            case ast.Call(func=ast.Name(id=name)) if name in names:
+                return call(name)
+        return None
+
+    body = replaced(function.body, new)
+    parameters = [] if own else [x.arg for x in function.args.args]
+    return _defined(function.name, parameters, body)
 
 
 def item(variable: Variable, path: Sequence[Any]) -> Node:
@@ -306,31 +309,32 @@ def made_nodes(
     """Return statements with named variables as nodes of `ast`."""
 
     def new(each: Node) -> Node | None:
+        if isinstance(each, Label):
+            return label_node(each)
         return dotted(names[each.number]) if isinstance(each, Variable) else None
 
     found, body = list[ast.stmt](), list[ast.stmt]()
     for each in statements:
         value = replaced(each.value, new)
-        targets = [dotted("_" if n is None else names[n]) for n in each.targets]
+        targets = ["_" if n is None else names[n] for n in each.targets]
         node = _node(each, value, targets)
-        is_same = len(targets) == 1 and shape(targets[0]) == shape(value)
+        is_same = isinstance(value, ast.Name) and targets == [value.id]
         (body if each.inside else found).extend([node] * (not is_same))
         if isinstance(node, ast.For):
             body = node.body
     return found
 
 
-def _node(statement: Statement, value: Node, targets: Sequence[Node]) -> ast.stmt:
+def _node(statement: Statement, value: Node, targets: Sequence[str]) -> ast.stmt:
+    assigned = [dotted(name, ast.Store()) for name in targets]
     match statement.kind:
         case "=":
-            several = ast.Tuple([*targets], ast.Store())
-            return ast.Assign([targets[0] if len(targets) == 1 else several], value)
-        case "model":
-            return ast.Assign([dotted("model")], value)
-        case "frozen":
-            return ast.Assign([dotted("model.trainable")], value)
+            several = ast.Tuple(assigned, ast.Store())
+            return ast.Assign(assigned if len(assigned) == 1 else [several], value)
+        case "model" | "model.trainable" as name:
+            return ast.Assign([dotted(name, ast.Store())], value)
         case "for":
-            return ast.For(dotted(statement.index), value, [], [])
+            return ast.For(dotted(statement.index, ast.Store()), value, [], [])
         case "return":
             return ast.Return(value)
     return ast.Expr(value)

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, Union
 
-from keras_policies.source.tree import Node
+from keras_policies.source.tree import Node, Variable
 
 WIDTH, INDENT = 88, 4
 SIGNS: dict[type[ast.AST], str] = {
@@ -107,12 +107,13 @@ def _text(node: Node) -> Text:
 def is_simple(*nodes: Node) -> bool:
     """Return whether ruff writes no spaces around ** between these."""
     values = (x.operand if isinstance(x, ast.UnaryOp) else x for x in nodes)
-    return all(not isinstance(x, ast.AST) or _is_atom(x) for x in values)
+    return all(map(_is_atom, values))
 
 
-def _is_atom(node: ast.AST) -> bool:
+def _is_atom(node: Node) -> bool:
     is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return isinstance(node, ast.Name | ast.Constant | ast.Attribute) and not is_text
+    atoms = ast.Name, ast.Constant, ast.Attribute, Variable
+    return isinstance(node, atoms) and not is_text
 
 
 def _literal(value: Any) -> str:

@@ -1,12 +1,12 @@
 """The live objects of a model, from which all names in its code come.
 
 A config says what a file said, so no name in it is looked up. Each dict in a config
-that describes an object is matched with an object that the layer holds and that has
-exactly this config; a dict without such an object is data.
+that describes an object is matched with an object that the layer holds; a dict without
+such an object is data.
 """
 
+import dataclasses
 import functools
-import itertools
 import json
 import sys
 import types
@@ -23,10 +23,9 @@ MODULES = (
     *("quantizers", "random", "ops.image", "ops.linalg", "ops.nn", "ops.numpy"),
 )
 TOP = "Input", "Model", "Sequential", "DTypePolicy"  # used as keras.Input, ...
-# Argument -> the attribute with its object, where that has another name.
-ATTRIBUTES = {"dtype": "dtype_policy", "layer": "forward_layer"}
 PLAIN = type(None), bool, int, float, str
-NOT_HELD = *PLAIN, type, types.ModuleType, types.MethodType, keras.KerasTensor
+# What configs say of objects that are no objects of Keras.
+SPECIAL = {np.ndarray: "__numpy__", slice: "__slice__", type(...): "__ellipsis__"}
 # Gives the same text for equal values, also for a list and a tuple.
 text = functools.partial(json.dumps, sort_keys=True, default=repr)
 
@@ -41,6 +40,12 @@ def public() -> dict[int, str]:
             if getattr(thing, "__name__", None) == name and callable(thing):
                 found.setdefault(id(thing), f"keras.{module}.{name}")
     return found | {id(getattr(keras, name)): f"keras.{name}" for name in TOP}
+
+
+@functools.cache
+def public_names() -> frozenset[str]:
+    """Return all names that code may have from Keras, besides those of operations."""
+    return frozenset(public().values())
 
 
 def is_of_keras(thing: Any) -> bool:
@@ -86,19 +91,57 @@ def is_model(value: Any, config: Mapping[str, Any]) -> bool:
 
 def config_of(op: Any) -> dict[str, Any]:
     """Return the config of an object, with the vocabulary of a lookup layer."""
-    config: dict[str, Any] = _serialized(op)["config"]
+    return _with_words(op, keras.saving.serialize_keras_object(op)["config"])
+
+
+def _with_words(op: Any, config: dict[str, Any]) -> dict[str, Any]:
     if isinstance(op, keras.Layer) and config.get("vocabulary", 0) is None:
         words = op.get_vocabulary(include_special_tokens=False)
         plain = [x.item() if isinstance(x, np.generic) else x for x in words]
-        config["vocabulary"] = plain or None
+        return {**config, "vocabulary": plain or None}
     return config
 
 
-def thawed(value: Any, holder: Any, key: str) -> Any:
-    """Return an argument in the config of `holder`, with its objects, not configs."""
-    names = ATTRIBUTES.get(key), key, f"_{key}"
-    found = (getattr(holder, name, None) for name in names if name)
-    return _thawed(value, [*found], holder)
+@dataclasses.dataclass(frozen=True, eq=False)
+class Held:
+    """A live object and its config, which may come from the config of its holder."""
+
+    value: Any
+    config: dict[str, Any]
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The config with the objects that this one holds, in place of their configs.
+
+        Other objects than those with a config, such as functions, are as they are.
+        """
+        return thawed(self.config, self.value)
+
+
+def thawed(config: dict[str, Any], holder: Any) -> dict[str, Any]:
+    """Return a config with what `holder` holds in place of the configs of objects."""
+    asked = (getattr(holder, key, None) for key in config)  # properties, too
+    known = [*_held([*asked, *vars(holder).values()], 3)]
+
+    def new(value: Any) -> Any:
+        if is_object(value):
+            found = next((x for x in known if _is_of(x, value)), value)
+            is_plain = not hasattr(found, "get_config")
+            return (
+                found if is_plain else Held(found, _with_words(found, value["config"]))
+            )
+        if isinstance(value, dict):
+            return {key: new(each) for key, each in value.items()}
+        if isinstance(value, list | tuple) and not all(
+            isinstance(x, PLAIN) for x in value
+        ):
+            return type(value)(map(new, value))
+        if isinstance(value, str):  # perhaps the name of a registered function
+            function = keras.saving.get_registered_object(value)
+            return function if any(function is x for x in known) else value
+        return value
+
+    return {key: new(each) for key, each in config.items()}
 
 
 def has_data_like_objects(value: Any) -> bool:
@@ -106,66 +149,39 @@ def has_data_like_objects(value: Any) -> bool:
 
     It may do so where it creates an object from a config, and import what that names.
     """
-    if isinstance(value, dict):
-        return is_object(value) or any(map(has_data_like_objects, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(has_data_like_objects, value))
-    if isinstance(value, NOT_HELD) or not hasattr(value, "get_config"):
+    if isinstance(value, Held):
+        value = value.arguments
+    elif is_object(value):
+        return True
+    values = value.values() if isinstance(value, dict) else value
+    is_nest = isinstance(value, dict | list | tuple)
+    return is_nest and any(map(has_data_like_objects, values))
+
+
+def _is_of(value: Any, config: dict[str, Any]) -> bool:
+    """Return whether a config is that of a live object.
+
+    A layer is known by its name: its config contains those of all layers below it.
+    """
+    own = config["config"]
+    if _kind(value) != config["class_name"]:
         return False
-    config = config_of(value)
-    layers = getattr(value, "layers", ()) if "layers" in config else ()
-    nests = (thawed(x, value, key) for key, x in config.items() if key != "layers")
-    return any(map(has_data_like_objects, (*nests, *layers)))
-
-
-def _thawed(value: Any, candidates: list[Any], holder: Any) -> Any:
-    if is_object(value):
-        others = (x for x in _held(vars(holder), 3) if _is_named(x, value))
-        known = itertools.chain(candidates, others)  # the others only if needed
-        return next((x for x in known if _is_of(x, value)), value)
-    if isinstance(value, dict):
-        return {
-            key: _thawed(x, [*_items(candidates, key)], holder)
-            for key, x in value.items()
-        }
-    if isinstance(value, list | tuple) and not all(isinstance(x, PLAIN) for x in value):
-        pairs = ((x, [*_items(candidates, at)]) for at, x in enumerate(value))
-        return type(value)(_thawed(x, others, holder) for x, others in pairs)
-    if isinstance(value, str):  # perhaps the name of a registered function
-        known = keras.saving.get_registered_object(value)
-        is_held = known is not None and any(each is known for each in candidates)
-        return known if is_held else value
-    return value
-
-
-def _is_named(value: Any, config: Mapping[str, Any]) -> bool:
-    is_function = isinstance(value, types.FunctionType)
-    name = "function" if is_function else type(value).__name__
-    return bool(config["class_name"] == name)
-
-
-def _is_of(value: Any, config: Mapping[str, Any]) -> bool:
-    """Return whether a config is that of a live object."""
-    if isinstance(value, (*NOT_HELD, dict, list, tuple)):
-        return False
-    is_function = isinstance(value, types.FunctionType)
-    if config["class_name"] == "__lambda__":
-        return is_function and value.__name__ == "<lambda>"
+    if isinstance(value, keras.Layer):
+        return isinstance(own, dict) and own.get("name") == value.name
+    if isinstance(value, types.FunctionType) and value.__name__ == "<lambda>":
+        return True
     try:
-        own = _serialized(value)
+        return text(keras.saving.serialize_keras_object(value)["config"]) == text(own)
     except Exception:  # no object of Keras: a scope, a lock
         return False
-    return all(text(own[key]) == text(config[key]) for key in ("class_name", "config"))
 
 
-def _items(candidates: list[Any], key: Any) -> Iterator[Any]:
-    for each in candidates:
-        if isinstance(each, Mapping):
-            yield each.get(key)
-        elif (
-            isinstance(each, list | tuple) and isinstance(key, int) and key < len(each)
-        ):
-            yield each[key]
+def _kind(value: Any) -> str:
+    """Return what a config says of the class of a live object."""
+    if isinstance(value, types.FunctionType):
+        return "__lambda__" if value.__name__ == "<lambda>" else "function"
+    is_tensor = keras.ops.is_tensor(value)
+    return "__tensor__" if is_tensor else SPECIAL.get(type(value), type(value).__name__)
 
 
 def _held(value: Any, depth: int) -> Iterator[Any]:
@@ -177,12 +193,3 @@ def _held(value: Any, depth: int) -> Iterator[Any]:
             yield from _held(each, depth - 1)
     elif not isinstance(value, PLAIN):
         yield value
-
-
-def _serialized(value: Any) -> Any:
-    is_known = hasattr(value, "get_config") or isinstance(
-        value, types.FunctionType | np.ndarray | slice | type(...)
-    )
-    if not (is_known or keras.ops.is_tensor(value)):
-        raise TypeError(f"{type(value)} is no object of Keras")
-    return keras.saving.serialize_keras_object(value)

@@ -10,8 +10,8 @@ import heapq
 import math
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
-from itertools import chain, islice, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain, islice, pairwise
 
 from keras_policies.source.tree import (
     Label,
@@ -46,10 +46,10 @@ class Budget:
 class Facts:
     """What is compared of a statement."""
 
-    kind: int  # equal for statements that differ in variables and numbers only
-    numbers: Sequence[int]  # in names
+    kind: int  # equal for statements that differ in variables and names only
     uses: Sequence[int]
     links: Sequence[Link]  # where these were assigned
+    numbers: Sequence[int]  # in names
 
 
 def folded(statements: Sequence[Statement], budget: Budget) -> list[Statement]:
@@ -128,7 +128,7 @@ def _candidates(
     statements: Sequence[Statement], last: dict[int, int], budget: Budget
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield `(statements saved at most, period, -start, times)` of possible loops."""
-    facts = _facts(statements)
+    facts = [*facts_of(statements, _kind)]
     readers = [
         max((last.get(n, 0) for n in each.made), default=0) for each in statements
     ]
@@ -140,19 +140,23 @@ def _candidates(
                 yield from _phases(facts, readers, first, done, period)
 
 
-def _facts(statements: Sequence[Statement]) -> list[Facts]:
+def facts_of(
+    statements: Sequence[Statement], kind: Callable[[Statement], object]
+) -> Iterator[Facts]:
+    """Yield facts about statements, of which those of one `kind` are alike."""
     places, _ = assigned(statements)
     kinds = dict[object, int]()
-    found = list[Facts]()
     for at, each in enumerate(statements):
-        labels = each.labels
-        is_alone = each.inside or each.kind == "for"  # equal to no other statement
-        skeleton = at if is_alone else each.skeleton(_without_numbers)
         links = [(at - places[n][0], places[n][1]) for n in each.uses]
-        numbers = [*map(int, chain(*map(_digits, labels)))]
-        kind = kinds.setdefault(skeleton, len(kinds))
-        found.append(Facts(kind, numbers, each.uses, links))
-    return found
+        numbers = [*map(int, chain(*map(_digits, each.labels)))]
+        number = kinds.setdefault(kind(each), len(kinds))
+        yield Facts(number, each.uses, links, numbers)
+
+
+def _kind(statement: Statement) -> object:
+    """Return what is equal for statements that differ in numbers of names only."""
+    is_alone = statement.inside or statement.kind == "for"  # equal to no other
+    return object() if is_alone else statement.skeleton(_without_numbers)
 
 
 def _periods(kinds: Sequence[int]) -> dict[int, set[int]]:
@@ -243,34 +247,35 @@ def _with_loop(
     made = [[n for each in block for n in each.made] for block in blocks]
     renamed = dict(zip(made[-1], made[0], strict=True))
     is_lost = any(last.get(n, 0) >= end for n in {*chain(*made)} - renamed.keys())
-    places = wiring(blocks[0])
-    if is_lost or any(wiring(block) != places for block in blocks):
+    places, loop = wiring(blocks[0]), _counted(blocks)
+    if loop is None or is_lost or any(wiring(block) != places for block in blocks):
         return None
-    loop = _counted(blocks)
-    if loop is None:
-        return None
-    initial, count = dict[int, int](), 0  # before the loop; variables assigned so far
-    read = zip(places, reads(blocks), strict=True)
-    for offset, each in enumerate(blocks[0], 1):
-        new = list[int]()
-        for place, (first, *others) in islice(read, len(each.uses)):
-            if place is None and {*others} != {first}:  # from the block before
-                pairs = zip(made, others, strict=False)
-                (at, *different) = {
-                    each.index(n) if n in each else -1 for each, n in pairs
-                }
-                # It must not be reassigned yet, nor have two initial values.
-                if different or at < count:
-                    return None
-                variable = made[0][at]
-                if initial.setdefault(variable, first) != first:
-                    return None
-                first = variable
-            new.append(first)
-        count += len(each.made)
-        loop[offset] = loop[offset].rewritten(new, inside=True)
+    head, *body = loop
+    initial, new = dict[int, int](), list[int]()  # before the loop; what it reads
+    sums = accumulate((len(each.made) for each in body), initial=0)
+    pairs = zip(sums, body, strict=False)
+    counts = (count for count, each in pairs for _ in each.uses)  # assigned before
+    for count, place, (first, *others) in zip(
+        counts, places, reads(blocks), strict=True
+    ):
+        if place is None and {*others} != {first}:  # from the block before
+            at, *different = {
+                each.index(n) if n in each else -1
+                for each, n in zip(made, others, strict=False)
+            }
+            # It must not be reassigned yet, nor have two initial values.
+            if (
+                different
+                or at < count
+                or initial.setdefault(made[0][at], first) != first
+            ):
+                return None
+            first = made[0][at]
+        new.append(first)
+    read = iter(new)
     before = [Statement(Variable(value), (n,)) for n, value in initial.items()]
-    return [*before, *loop], renamed
+    inside = (x.rewritten(islice(read, len(x.uses)), inside=True) for x in body)
+    return [*before, head, *inside], renamed
 
 
 def _counted(blocks: Sequence[Sequence[Statement]]) -> list[Statement] | None:
@@ -319,5 +324,5 @@ def _digits(label: Label) -> list[str]:
     return [number for part in label.parts for number in _pieces(part)[1::2]]
 
 
-def _without_numbers(label: Label) -> object:
+def _without_numbers(label: Label) -> tuple[str, ...]:
     return tuple(text for part in label.parts for text in _pieces(part)[::2])

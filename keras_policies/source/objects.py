@@ -1,6 +1,7 @@
 """Writes values and objects of Keras as nodes of a syntax tree."""
 
 import ast
+import builtins
 import copy
 import dataclasses
 import functools
@@ -8,7 +9,7 @@ import inspect
 import keyword
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -36,6 +37,14 @@ FOUND_IN_BUILD = {"attention_axes"}
 SHORT = "keras.layers.", "keras.ops."
 # Argument of Bidirectional -> the prefix of the layer's name.
 WRAPPED = {"layer": "forward_", "backward_layer": "backward_"}
+# Their other arguments have the same defaults, whatever layer they call.
+WRAPPERS = keras.layers.TimeDistributed, keras.layers.SpectralNormalization
+PLAIN_LAYER = {"module": "keras.layers", "class_name": "Identity", "config": {}}
+# Names in the code that mean something else than a class of the user or a variable.
+RESERVED = {
+    *("keras", "layers", "ops", "np", "pathlib", "inputs", "outputs", "name", "model"),
+    *("x", "y", "i", "build_model", "DTYPE", "CONSTANTS", *dir(builtins)),
+}
 NOT_CONSTANTS = "file", "allow_pickle"  # arguments of numpy.savez
 # Of classes and functions, each of which is used many times.
 signature: Callable[[Any], inspect.Signature] = functools.cache(inspect.signature)
@@ -58,7 +67,7 @@ class Objects:
     def __init__(self, style: Style) -> None:
         self.style = style
         self.imports = dict[tuple[str, str], str]()  # module, its name -> name here
-        self._imported = Names()
+        self._names = Names(RESERVED)  # of imports and functions
         self.constants, self._stems = dict[str, Any](), Names(NOT_CONSTANTS)
         self.policies = list[str]()
         self.names = list[tuple[str, str]]()  # classes and names of layers
@@ -93,6 +102,8 @@ class Objects:
         return self._object(value)
 
     def _object(self, value: Any) -> Node:
+        held = value if isinstance(value, live.Held) else None
+        value = held.value if held else value
         kind = type(value).__name__
         if isinstance(value, types.FunctionType) and value.__name__ == "<lambda>":
             raise CannotWriteError(
@@ -103,27 +114,30 @@ class Objects:
             return self.named(value)
         if not hasattr(value, "get_config") or kind.startswith("Quantized"):
             raise CannotWriteError(f"{kind} cannot be written as source code")
-        config = live.config_of(value)
-        if isinstance(value, keras.DTypePolicy) and config.keys() == {"name"}:
-            name = config["name"]  # None: the global policy
+        held = held or live.Held(value, live.config_of(value))
+        if isinstance(value, keras.DTypePolicy) and held.config.keys() == {"name"}:
+            name = held.config["name"]  # None: the global policy
             self.policies += [name] * (name is not None)
             return literal(name) if name is None else Policy(name)
-        if live.is_model(value, config):
+        if live.is_model(value, held.config):
             return self.model(value)
-        return self.instance(value, config)
+        return self.instance(held)
 
-    def instance(self, value: Any, config: Mapping[str, Any]) -> Node:
-        """Return the code that creates an object with this config."""
-        cls = type(value)
+    def instance(self, held: live.Held) -> Node:
+        """Return the code that creates an object with its config."""
+        cls, values = type(held.value), held.arguments
         function = self.named(cls)
-        values = {key: live.thawed(x, value, key) for key, x in config.items()}
-        config = _unprefixed(cls, config)
+        config = _unprefixed(cls, held.config)
+        if cls in WRAPPERS:
+            config["layer"] = PLAIN_LAYER
         parameters = signature(cls).parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         others = {k: v for k, v in config.items() if k != "name"}
         form = cls, live.text(others)
         if form not in self._all_needed:
-            self._all_needed[form] = self._needed(cls, config, values)
+            read = [v for k, v in values.items() if config[k] is not PLAIN_LAYER]
+            is_safe = not live.has_data_like_objects(read)
+            self._all_needed[form] = self._needed(cls, config, is_safe=is_safe)
         needed = self._all_needed[form]
         if not (takes_all or self.style.full):
             needed = needed & {*parameters}
@@ -136,7 +150,8 @@ class Objects:
             if not _is_keyword(key):
                 raise CannotWriteError(f"{key!r} in its config is no keyword")
             if cls is keras.layers.Bidirectional and key in WRAPPED and config[key]:
-                kwargs[key] = self.instance(values[key], config[key]["config"])
+                own = dataclasses.replace(values[key], config=config[key]["config"])
+                kwargs[key] = self.instance(own)
             else:
                 kwargs[key] = self._argument(key, values[key])
         return call(function, *arguments(cls, kwargs))
@@ -163,11 +178,11 @@ class Objects:
                 "decorate it with @keras.saving.register_keras_serializable()"
             )
         if (module, own) not in self.imports:
-            self.imports[module, own] = self._imported.new(own)
+            self.imports[module, own] = self._names.new(own)
         return dotted(self.imports[module, own])
 
     def _needed(
-        self, cls: type, config: Mapping[str, Any], values: Mapping[str, Any]
+        self, cls: type, config: Mapping[str, Any], *, is_safe: bool
     ) -> set[str]:
         """Return the arguments that the object needs to have the same config."""
         none = inspect.Parameter.empty
@@ -182,7 +197,6 @@ class Objects:
             needed.add("data_format")  # the default depends on the user's keras.json
         if self.style.typed:
             needed |= {"dtype"} & config.keys()
-        is_safe = not any(map(live.has_data_like_objects, values.values()))
         while True:
             given = {k: v for k, v in config.items() if k in needed}
             # Some `from_config`, such as that of Rescaling, need all arguments.
@@ -192,14 +206,14 @@ class Objects:
                 made = _config(cls, given) or _config(cls, full | given) or defaults
             others = {
                 k
-                for k, v in config.items()
-                if live.text(v) != live.text(made.get(k, none))
+                for k in config.keys() - skipped - needed
+                if live.text(config[k]) != live.text(made.get(k, none))
             }
             if config.get("axis") == [made.get("axis")] and not self.style.explicit:
                 others -= {"axis"}  # normalization layers turn it into a list
-            if others - skipped <= needed:
+            if not others:
                 return needed
-            needed |= others - skipped
+            needed |= others
 
     def _argument(self, key: str, value: Any) -> Node:
         is_list = key in PER_AXIS and isinstance(value, list | tuple) and value
@@ -287,7 +301,7 @@ def _is_keyword(key: Any) -> bool:
 
 def _as_array(value: Any) -> Any:
     """Return many numbers or texts as an array, or None if an array is not the same."""
-    found = [*_leaves(value)]
+    found = keras.tree.flatten(value)
     is_text = all(isinstance(x, str) for x in found)
     is_plain = is_text or all(isinstance(x, NUMBER) for x in found)
     if len(found) <= INLINE or not is_plain:
@@ -302,14 +316,6 @@ def _as_array(value: Any) -> Any:
     except ValueError:  # lists of several lengths
         return None
     return None if array.dtype.kind == "O" else array  # large integers
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _leaves(each)
-    else:
-        yield value
 
 
 def _numbers(array: Any) -> Node:

@@ -146,7 +146,7 @@ def _module(
     functions = replaced([*functions], functools.partial(_policy, common=common))
     before, top = list[list[ast.stmt]](), list[list[ast.stmt]]()
     if common is not None:
-        top.append([ast.Assign([dotted("DTYPE")], literal(common))])
+        top.append([ast.Assign([dotted("DTYPE", ast.Store())], literal(common))])
     if module.constants:
         top.append([_saved(module, constants)])
         before = [[ast.Import([ast.alias("pathlib")])]]
@@ -170,7 +170,7 @@ def _module(
 def _policy(node: Node, common: str | None) -> Node | None:
     """Return a policy as a text, or as the constant DTYPE where it is common."""
     is_dtype = isinstance(node, ast.keyword) and node.arg == "dtype"
-    if is_dtype and node.value == Policy(common or ""):
+    if is_dtype and isinstance(node.value, Policy) and node.value.name == common:
         return ast.keyword("dtype", dotted("DTYPE"))
     return literal(node.name) if isinstance(node, Policy) else None
 

@@ -1,7 +1,7 @@
 """Statements of a function as syntax trees, in which variables have no names yet.
 
-Trees consist of `ast` nodes and a few leaves of our own, and are never changed: each
-step returns new ones. `named_node` replaces the leaves before the text is made.
+Trees consist of `ast` nodes and a few nodes of our own, and are never changed: each
+step returns new ones. Nodes of our own are replaced before the text is made.
 """
 
 import ast
@@ -12,22 +12,23 @@ from typing import Any, TypeAlias
 
 from keras_policies.source.errors import CannotWriteError
 
-Node: TypeAlias = Any  # an `ast` node, a leaf, or a list of these
+Node: TypeAlias = Any  # an `ast` node, or a list of these
 Field: TypeAlias = tuple[str, int]  # a variable in a name, and what is added to it
-LEFT_OUT = {"ctx", "kind", "type_comment", "type_ignores"}  # fields without meaning
 
 
-@dataclasses.dataclass(frozen=True)
-class Variable:
+@dataclasses.dataclass(eq=False)
+class Variable(ast.expr):
     """A variable without a name."""
 
+    _fields = ("number",)
     number: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Label:
+@dataclasses.dataclass(eq=False)
+class Label(ast.expr):
     """The name of a layer or a model. Only loops and functions put fields into it."""
 
+    _fields = ("parts",)
     parts: tuple[str | Field, ...]
 
     @property
@@ -40,26 +41,12 @@ class Label:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class OwnName:
-    """The name of the model that a function builds: a parameter, or a constant."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Function:
-    """A function that builds an inner model; it is called with the model's name."""
-
-    name: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Policy:
+@dataclasses.dataclass(eq=False)
+class Policy(ast.expr):
     """The name of a dtype policy in an argument `dtype`."""
 
+    _fields = ("name",)
     name: str
-
-
-LEAVES = Variable, Label, OwnName, Function, Policy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +54,7 @@ class Statement:
     """A statement in a function.
 
     `kind` is "=" (with numbers of variables as `targets`, None where nobody reads a
-    result), "model" (an assignment to that variable), "return", "frozen", "for" (with
+    result), "model", "model.trainable" (which are assigned), "return", "for" (with
     the range as `value`, and `index`), "arguments", or "" for a call.
     """
 
@@ -85,24 +72,24 @@ class Statement:
     @functools.cached_property
     def uses(self) -> list[int]:
         """The variables that are read."""
-        return [x.number for x in leaves(self.value) if isinstance(x, Variable)]
+        return [x.number for x in leaves(self.value, Variable)]
 
     @functools.cached_property
     def labels(self) -> list[Label]:
         """The names in it that may become f-strings."""
-        return [x for x in leaves(self.value) if isinstance(x, Label) and x.is_plain]
+        return [x for x in leaves(self.value, Label) if x.is_plain]
 
-    def skeleton(self, label: Callable[[Label], Any]) -> object:
+    def skeleton(self, parts: Callable[[Label], tuple[Any, ...]]) -> object:
         """Return what is equal for statements with other variables and names."""
 
-        def leaf(each: Any) -> Any:
+        def leaf(each: Node) -> Node | None:
             if isinstance(each, Variable):
-                return Variable
-            is_label = isinstance(each, Label) and each.is_plain
-            return label(each) if is_label else each
+                return Variable(0)
+            is_name = isinstance(each, Label) and each.is_plain
+            return Label(parts(each)) if is_name else None
 
-        places = [n is None for n in self.targets]
-        return self.kind, *places, self.inside, self.index, shape(self.value, leaf)
+        value = ast.dump(replaced(self.value, leaf))
+        return self.kind, *map(type, self.targets), self.inside, self.index, value
 
     def rewritten(
         self,
@@ -122,51 +109,40 @@ class Statement:
         return dataclasses.replace(self, value=replaced(self.value, new), **changes)
 
 
-def leaves(node: Node) -> Iterator[Any]:
-    """Yield the leaves of our own in a tree, in the order of the code."""
-    if isinstance(node, LEAVES):
-        yield node
-    elif isinstance(node, list):
-        for each in node:
-            yield from leaves(each)
-    elif isinstance(node, ast.AST):
-        for _, value in ast.iter_fields(node):
-            yield from leaves(value)
+def leaves(node: Node, kind: type[ast.expr]) -> Iterator[Any]:
+    """Yield the nodes of a kind, in the order of the code."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, kind):
+            yield each
+        waiting += [*ast.iter_child_nodes(each)][::-1]
 
 
 def replaced(node: Node, new: Callable[[Node], Node | None]) -> Node:
     """Return a tree with `new(node)` in place of each node for which it is not None."""
     if isinstance(node, list):
         return [replaced(each, new) for each in node]
-    if not isinstance(node, (ast.AST, *LEAVES)):
+    if not isinstance(node, ast.AST):
         return node
-    found = new(node)
-    if found is not None or isinstance(node, LEAVES):
-        return node if found is None else found
+    if (found := new(node)) is not None:
+        return found
     fields = {name: replaced(value, new) for name, value in ast.iter_fields(node)}
     return type(node)(**fields)
 
 
-def shape(node: Node, leaf: Callable[[Any], Any] = lambda each: each) -> Any:
-    """Return a value that is equal for equal trees; `leaf` returns that of a leaf."""
-    if isinstance(node, LEAVES):
-        return leaf(node)
-    if isinstance(node, list):
-        return tuple(shape(each, leaf) for each in node)
-    if not isinstance(node, ast.AST):
-        return None if node is None else (type(node).__name__, repr(node))
-    fields = ((name, shape(x, leaf)) for name, x in ast.iter_fields(node))
-    told = (x for x in fields if x[0] not in LEFT_OUT and x[1] not in (None, ()))
-    return type(node).__name__, *told
+def dotted(name: str, context: ast.expr_context | None = None) -> Node:
+    """Return the node of a name with dots that we chose, such as `keras.Input`.
 
-
-def dotted(name: str) -> Node:
-    """Return the node of a name with dots that we chose, such as `keras.Input`."""
-    first, *others = name.split(".")
-    node: Node = ast.Name(first, ast.Load())
-    for attribute in others:
-        node = ast.Attribute(node, attribute, ast.Load())
-    return node
+    The context is `ast.Store()` for what is assigned to.
+    """
+    before, _, last = name.rpartition(".")
+    context = context or ast.Load()
+    return (
+        ast.Attribute(dotted(before), last, context)
+        if before
+        else ast.Name(last, context)
+    )
 
 
 def call(

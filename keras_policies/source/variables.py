@@ -1,20 +1,15 @@
 """Names the variables in source code."""
 
 import ast
-import builtins
 import keyword
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_policies.source.objects import Names, automatic
+from keras_policies.source.objects import RESERVED, Names, automatic
 from keras_policies.source.tree import Node, Statement, Variable
 
-RESERVED = {
-    *("keras", "layers", "ops", "np", "pathlib", "inputs", "outputs", "name", "model"),
-    *("x", "y", "i", "apply_block", *dir(builtins)),
-}
 LONG = 24  # characters of a variable
 
 
@@ -76,5 +71,5 @@ def names_of(
 
 def _is_indexed(variable: int, node: Node) -> bool:
     keys = (each for each in ast.walk(node) if isinstance(each, ast.Subscript))
-    values: Iterable[Any] = (each.value for each in keys)
-    return Variable(variable) in values
+    values = (each.value for each in keys)
+    return any(isinstance(x, Variable) and x.number == variable for x in values)

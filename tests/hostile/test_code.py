@@ -1,6 +1,7 @@
 """What a file says never becomes code, whatever its strings look like."""
 
 import ast
+import importlib
 import random
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 import keras_policies
 from keras_policies._common.process import START, Process
-from keras_policies.source import answers, checking, comparison, gate
+from keras_policies.source import answers, checking, comparison, gate, live
 from keras_policies.source.errors import SourceError
+from keras_policies.source.graphs import Module
+from keras_policies.source.objects import Style
 
 pytestmark = [
     pytest.mark.once("the code depends on no backend"),
@@ -198,6 +201,41 @@ def test_layers_that_are_wired_at_random_take_linear_time():
             found.append(layer([found[-1], draw.choice(found)]))
         models[size] = keras.Model(i, found[-1], name="m")
     assert costs.is_linear(lambda size: keras_policies.to_source(models[size]), 400)
+
+
+def test_a_wrapper_of_wrappers_costs_its_own_depth():
+    calls = dict.fromkeys((8, 64), 0)
+    for depth in calls:
+        layer = keras.layers.Dense(2, name="d")
+        for n in range(depth):
+            layer = keras.layers.TimeDistributed(layer, name=f"t{n}")
+
+        def count(frame, event, argument, depth=depth):
+            calls[depth] += event == "call"
+
+        module = Module(Style())
+        sys.setprofile(count)
+        try:
+            node = module.instance(live.Held(layer, live.config_of(layer)))
+            names = {each.id for each in gate.nodes(node) if isinstance(each, ast.Name)}
+        finally:
+            sys.setprofile(None)
+        assert names == set()
+        assert ast.dump(node).count("TimeDistributed") == depth
+    assert calls[64] < 10 * calls[8]
+
+
+def test_a_function_of_the_user_may_have_a_name_that_code_needs(tmp_path, monkeypatch):
+    (tmp_path / "names_of_mine.py").write_text(
+        "import keras\n\n\n@keras.saving.register_keras_serializable()\n"
+        "class name(keras.layers.Layer):\n    def call(self, x):\n        return -x\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    layer = importlib.import_module("names_of_mine").name
+    i, x = keras.Input((3,)), keras.Input((3,))
+    inner = keras.Model(i, layer(name="twice")(i), name="inner")
+    text = keras_policies.to_source(keras.Model(x, inner(x), name="net"))
+    assert "from names_of_mine import name as name_2" in text
 
 
 def test_a_layer_keeps_its_name_beside_an_operation_of_its_kind():
