@@ -54,6 +54,7 @@ def first(
                 attempts = [True] if problems else [True, False]
                 continue
             planned.raise_if_missing()
+            environment.check(planned)
             return use(planned)
         except LegacyModelError as error:
             problems.append((attempt.by_function, error))

@@ -183,7 +183,7 @@ def inspect_model(path: Source) -> ModelDescription:
     sources.check_meant(path)
     with readers.read(path) as legacy, corrupt(path):
         try:
-            return attempts.first(legacy, None, Options(), _described_here)
+            return attempts.first(legacy, None, Options(), describe)
         except LimitError:
             raise
         except LegacyModelError as error:
@@ -203,9 +203,4 @@ def rehearse(
     """
     sources.check_meant(path)
     with readers.read(path, weights, needs_weights=True) as legacy, corrupt(path):
-        return attempts.first(legacy, policy, options, _described_here)
-
-
-def _described_here(planned: plan.Plan) -> ModelDescription:
-    environment.check(planned)
-    return describe(planned)
+        return attempts.first(legacy, policy, options, describe)

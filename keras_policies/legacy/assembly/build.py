@@ -34,7 +34,7 @@ from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.outcomes import LeftOut, Outcome, left_out
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan import classes, environment, parts, policies
+from keras_policies.legacy.plan import classes, parts, policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.policies.policy import Policy
@@ -66,7 +66,6 @@ def build(
         keras_internals.blank_variables(backend.place, backend.zeros, budget.spend),
         keras_internals.noting_given_dtypes(),
     ):
-        environment.check_texts(plan, keras.backend.backend())
         model, builder = _make(plan)
         with corrupt(legacy.path):
             legacy = archive_paths.by_attribute(model, legacy)

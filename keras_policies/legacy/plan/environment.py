@@ -8,7 +8,7 @@ from keras_policies._common import keras_names
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import LOOKUPS
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.plan import Plan
 
@@ -19,15 +19,16 @@ NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 
 def check(plan: Plan) -> None:
     """Raise the error with which building the model would end here, if one is known."""
-    check_texts(plan, keras_names.backend())
-    for config in _layers(plan.config):
-        name = config["class_name"]
-        if name in NEED_TENSORFLOW and not plan.options.texts_outside:
-            _check_tensorflow(name)
-        _check_arguments(name, config.get("config"))
+    with located(plan.legacy.path, code="KP401"):
+        _check_texts(plan, keras_names.backend())
+        for config in _layers(plan.config):
+            name = config["class_name"]
+            if name in NEED_TENSORFLOW and not plan.options.texts_outside:
+                _check_tensorflow(name)
+            _check_arguments(name, config.get("config"))
 
 
-def check_texts(plan: Plan, backend: str) -> None:
+def _check_texts(plan: Plan, backend: str) -> None:
     """Raise if the model returns texts, which this backend does not have."""
     if plan.reconstruction.texts and backend != TENSORFLOW:
         raise LegacyModelError(
