@@ -7,7 +7,7 @@ src/backend/common/name_scope.py, src/models/sequential.py.
 import contextlib
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import keras
@@ -264,13 +264,7 @@ def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
 @contextlib.contextmanager
 def fresh_names() -> Iterator[None]:
     """Number automatic names from the start inside a context, as in a new process."""
-    if INFER in MISSING:  # names go on where they were, which is no error
-        yield
-        return
-    from keras.src.backend.common import global_state
-
-    keras.backend.get_uid("")  # creates the counters
-    counters = global_state.get_global_attribute("object_name_uids")
+    counters = _name_counters()
     before = {**counters}
     counters.clear()
     try:
@@ -278,6 +272,40 @@ def fresh_names() -> Iterator[None]:
     finally:
         counters.clear()
         counters.update(before)
+
+
+@contextlib.contextmanager
+def reserved_names(names: Iterable[str]) -> Iterator[None]:
+    """Give none of some names, such as `softmax_1`, automatically inside a context.
+
+    The names in a model must be unique, and Keras does not count those of files.
+    """
+    counters = _name_counters()
+    before = {**counters}
+    for name in names:
+        stem, _, number = name.rpartition("_")
+        if number.isdecimal() and len(number) < 10:
+            counters[stem] = max(counters.get(stem, 0), int(number) + 1)
+        counters[name] = max(counters.get(name, 0), 1)
+    reserved = {**counters}
+    try:
+        yield
+    finally:
+        for name, count in reserved.items():
+            if counters.get(name) == count:  # no automatic name was near it
+                del counters[name]
+                counters.update({name: before[name]} if name in before else {})
+
+
+def _name_counters() -> dict[str, int]:
+    """Return the numbers of automatic names, by their stems."""
+    if INFER in MISSING:  # names go on where they were, which is no error
+        return {}
+    from keras.src.backend.common import global_state
+
+    keras.backend.get_uid("")  # creates the counters
+    counters: dict[str, int] = global_state.get_global_attribute("object_name_uids")
+    return counters
 
 
 @contextlib.contextmanager

@@ -332,9 +332,14 @@ def test_a_weight_that_does_not_fit_names_both_shapes(tmp_path):
         del group[name]
         group[name] = np.zeros((10, 17), "float32")
 
-    match = r"fc1/kernel has the shape \(10, 16\), the file's .* has \(10, 17\)"
-    with pytest.raises(LegacyModelError, match=match):
-        load_model(edited_h5(tmp_path, edit))
+    match = (
+        r"'fc1' has weights of the shapes \[\(any, 16\), .*holds \[.*\(10, 17\) of fl"
+    )
+    path = edited_h5(tmp_path, edit)
+    with pytest.raises(LegacyModelError, match=match) as told:
+        load_model(path)
+    found = inspect_model(path)
+    assert (found.problem, found.code) == (told.value.problem, "KP402")
 
 
 def without_layers(group):
@@ -371,9 +376,7 @@ def test_a_missing_weight_names_the_layer(tmp_path):
         group = file["model_weights/bn"]
         group.attrs["weight_names"] = list(group.attrs["weight_names"])[:3]
 
-    with pytest.raises(
-        LegacyModelError, match="'bn' has the weights .* the file holds"
-    ):
+    with pytest.raises(LegacyModelError, match="'bn' has weights .* the file holds"):
         load_model(edited_h5(tmp_path, edit))
 
 
@@ -641,9 +644,9 @@ def test_a_config_with_anything_anywhere_opens_or_is_refused(tmp_path, attribute
 @pytest.mark.parametrize(
     ("value", "match"),
     [
-        pytest.param(1 + 2j, r"fc1/bias has the shape \(16,\)", id="complex"),
+        pytest.param(1 + 2j, r"fc1/bias .*\(16,\)", id="complex"),
         pytest.param(b"abc", "bias:0' has the dtype .S3, which no w", id="text"),
-        pytest.param(3, r"fc1/bias has the shape \(16,\)", id="int"),
+        pytest.param(3, r"fc1/bias .*\(16,\)", id="int"),
     ],
 )
 def test_a_weight_of_another_kind_of_number_is_refused(tmp_path, value, match):
@@ -819,7 +822,7 @@ def test_metrics_that_cannot_be_read_are_left_out_alone(tmp_path):
 
 def test_a_refusal_that_has_no_remedy_of_its_own_says_to_load_the_weights(tmp_path):
     def edit(config, file):
-        config["config"]["layers"][1]["config"]["units"] = -1
+        config["config"]["layers"][1]["config"]["activity_regularizer"] = -1
 
     path = edited_h5(tmp_path, edit)
     with pytest.raises(LegacyModelError, match="be built from its config") as caught:

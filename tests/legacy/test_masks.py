@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import keras_policies
+from keras_policies import keras_internals
 from keras_policies.legacy.assembly.keras_differences import masks
 
 ARCHIVE = legacy_files.FOLDER / "masks.tar.xz"
@@ -51,6 +52,17 @@ def test_padding_is_treated_as_in_tensorflow_also_in_the_converted_file(
     if not re.search(UNRECORDED, name):
         model.save(tmp_path / "new.keras")
         check(keras.models.load_model(tmp_path / "new.keras"), folder / name)
+
+
+@pytest.mark.once("no backend differs")
+def test_no_new_operation_has_the_name_of_a_layer_in_the_file(folder):
+    path = folder / "2.15.1/softmax_that_sees_nothing/model.h5"
+    with keras_internals.fresh_names():
+        model = keras_policies.load_model(path)
+        names = [operation.name for operation in model.operations]
+        assert names.count("softmax") == names.count("softmax_1") == 1
+        assert keras.layers.SimpleRNN(1).name == "simple_rnn"
+    check(model, path)
 
 
 @pytest.mark.filterwarnings("ignore:.*was passed an input with a mask")

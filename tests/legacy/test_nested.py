@@ -61,11 +61,22 @@ def test_the_next_step_moves_the_weights_that_tensorflow_moved(name, folder):
         np.testing.assert_allclose(weight, wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("release", ["2.4.4", "2.15.1"])
-def test_a_layer_that_models_shared_is_named(release, folder):
-    path = folder / release / "shared/saved_model"
-    with pytest.warns(UserWarning, match=r"sharing of 'dense\w*/kernel' by 2 layers"):
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("2.4.4/shared/saved_model", r"'dense\w*/kernel' by 2 layers"),
+        ("2.15.1/shared/saved_model", "the layer 'dense' by several models"),
+        ("2.15.1/shared/model.h5", "the layer 'dense' by several models"),
+    ],
+)
+def test_a_layer_that_models_shared_is_named(file, told, folder):
+    path = folder / file
+    with pytest.warns(UserWarning, match=f"sharing of {told}"):
         keras_policies.load_model(path)
+    parts = keras_policies.inspect_model(path).parts
+    assert {part.code for part in parts if part.outcome.value != "complete"} == {
+        "KP606"
+    }
 
 
 @pytest.mark.parametrize("release", ["2.4.4", "2.15.1"])
@@ -78,5 +89,5 @@ def test_batch_statistics_of_steps_are_told(release, folder):
 
 def test_a_variable_without_a_gradient_has_no_slot_and_is_named(folder):
     path = folder / "2.4.4/unused_output/model.h5"
-    with pytest.warns(UserWarning, match="none of dense/kernel: it starts anew"):
+    with pytest.warns(UserWarning, match="none of dense/kernel and dense/bias: it"):
         keras_policies.load_model(path)

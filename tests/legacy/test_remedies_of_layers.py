@@ -75,6 +75,7 @@ def folder(tmp_path_factory):
         "namesakes": ("2.15.1/loss/",),
         "layers/2.0.0": ("2.0.0/Attention-masked-float32",),
         "tables": ("tables/2.15.1/words",),
+        "texts": ("texts/2.15.1/several",),
         "tensorflow_1": ("tensorflow_1/1.15.5/estimator_parsed",),
     }
     for archive, names in chosen.items():
@@ -191,6 +192,16 @@ def test_a_backend_that_computes_otherwise_is_left_out(tmp_path):
     assert error.code == "KP404"
     model = opened(path, backends=("jax", "torch"))
     assert is_called(model, np.ones((2, 2, 3), "float32"))
+
+
+@needs_tensorflow
+def test_text_layers_whose_shapes_keras_gets_wrong_are_left_outside(folder):
+    """The counts of a TextVectorization have an axis more than they have at a call."""
+    path = folder / "texts" / "2.15.1" / "several" / "model.keras"
+    error = refused("wrong shapes. With texts='outside', the model has none", path)
+    assert (error.code, error.opens_if) == ("KP401", True)
+    model = opened(path, texts="outside")
+    assert is_called(model, keras_policies.text_inputs(model)(["great film", "a"]))
 
 
 @needs_tensorflow

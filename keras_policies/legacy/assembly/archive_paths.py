@@ -13,10 +13,9 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.legacy.assembly import targets
-from keras_policies.legacy.assembly.keras_differences import masks
 from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_name, snake_case
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
-from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.model import LegacyModel, Release
 from keras_policies.legacy.base.weights import LegacyWeight
 
 RULES = (2, 12), (2, 14), (2, 15)  # releases from which on another rule holds
@@ -38,7 +37,7 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
     """
     if legacy.format != FORMAT:
         return legacy
-    release = masks.release(legacy.written_by)
+    release = legacy.release
     # The file names the layers of graphs, but not a graph inside a wrapper.
     paths = _paths(model, release, is_whole=set(legacy.weights) == {""})
     weights = {
@@ -52,7 +51,7 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
 
 
 def _paths(
-    model: keras.Model, release: masks.Release, *, is_whole: bool = True
+    model: keras.Model, release: Release, *, is_whole: bool = True
 ) -> dict[str, str]:
     """Return `{path in the file: path of targets.layers}` for the layers of a model."""
     places = [*targets.layers(model)]
@@ -81,7 +80,7 @@ def fitting(
     is taken whose paths are those of the file; several must give the same.
     """
     groups = {f"/{weight.path}".rpartition("/vars/")[0][1:] for weight in weights}
-    strange: dict[masks.Release, list[str]] = {}
+    strange: dict[Release, list[str]] = {}
     by_release = {release: _paths(model, release) for release in RULES}
     for release, paths in by_release.items():
         strange[release] = sorted(
@@ -139,7 +138,7 @@ def _renamed(weight: LegacyWeight, layer: str, paths: dict[str, str]) -> LegacyW
 
 
 def _walk(
-    layer: keras.Layer, path: str, release: masks.Release, seen: set[int]
+    layer: keras.Layer, path: str, release: Release, seen: set[int]
 ) -> Iterator[tuple[keras.Layer, str]]:
     """Yield layers and their paths, in the order in which Keras 2 stored them."""
     seen.add(id(layer))
@@ -160,7 +159,7 @@ def _walk(
 
 
 def _attributes(
-    layer: keras.Layer, release: masks.Release
+    layer: keras.Layer, release: Release
 ) -> list[tuple[str, keras.Layer | list[keras.Layer]]]:
     """Return the layers and lists of layers in a layer, in the order of Keras 2."""
     found: dict[str, keras.Layer | list[keras.Layer]] = {}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common.types import PolicyLike
+from keras_policies._common.types import Config, PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.assembly import (
     archive_paths,
@@ -29,12 +29,12 @@ from keras_policies.legacy.assembly.nodes import layer_of, one_or_all
 from keras_policies.legacy.assembly.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.assembly.text_cuts import STRING, unreadable
 from keras_policies.legacy.assembly.weights import pair
-from keras_policies.legacy.base import hints
+from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.outcomes import LeftOut, Outcome, left_out
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan import classes, parts, policies
+from keras_policies.legacy.plan import classes, environment, parts, policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.policies.policy import Policy
@@ -88,7 +88,7 @@ def build(
             made_in_code.restore_models(model, traced, suggested, policy_of)
             different = made_in_code.restore_policies(model, traced, policy_of)
             _make_policies_plain(model, plan.policy)
-        release = masks.release(legacy.written_by)
+        release = legacy.release
         regularized = [*time_steps.restore(model, release)]
         rebuilt = plan.reconstruction.layers
         only_shape = "whose result is used by its shape alone"
@@ -102,7 +102,7 @@ def build(
             *left_out("KP608", regularized),
             *left_out("KP610", different),
         ]
-        if not plan.reconstruction.copied:  # otherwise the plan names them
+        if not any(part.code == "KP606" for part in found):
             found += left_out("KP606", _untied(pairs))
         if compile:
             found += compiling.compile_model(model, plan, pairs)
@@ -164,19 +164,28 @@ def _make(plan: Plan) -> tuple[keras.Model, Builder]:
     """Return the built model, whose variables have no values yet."""
     builder, depth = Builder(plan), _recursion_limit(plan.reconstruction.depth)
     scope = keras_internals.custom_object_scope(dict(plan.report.functions))
+    names = keras_internals.reserved_names(_names(plan.config))
     try:
         # The traceback names the class that raised.
-        with scope, depth, explanations.whole_tracebacks():
+        with scope, names, depth, explanations.whole_tracebacks():
             model = _model(plan, builder)
     except LegacyModelError as error:
         error.hint = error.hint or _hint_about(error.layer, plan)
         raise
     except Exception as error:  # layers raise any error for wrong configs
         problem = "the model could not be built from its config"
-        raise explanations.explained(problem, error) from error
+        hint = hints.WITHOUT_TEXTS if environment.reads_texts(plan) else ""
+        raise explanations.explained(problem, error, hint) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model, builder
+
+
+def _names(config: Config) -> Iterator[str]:
+    """Yield the names of all layers in a model's config."""
+    for layer in configs.inner_layers(config):
+        yield configs.name_of(layer)
+        yield from _names(layer)
 
 
 def _model(plan: Plan, builder: Builder) -> keras.Model:

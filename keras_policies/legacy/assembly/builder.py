@@ -44,7 +44,7 @@ class Builder:
         # Names of layers whose results are used by their shapes alone.
         self.unused: list[str] = []
         self._options, self._policy = plan.options, plan.policy
-        self._release = masks.release(plan.legacy.written_by)
+        self._release = plan.legacy.release
 
     def node(
         self, config: Config, *, is_root: bool = False, is_output: bool = False

@@ -11,15 +11,10 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
-from keras_policies.legacy.assembly.keras_differences import masks
 from keras_policies.legacy.assembly.targets import Pairs, fits, is_graph, value_for
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.errors import LimitError
-from keras_policies.legacy.base.model import (
-    LegacyModel,
-    LegacyOptimizerState,
-    LegacySlot,
-)
+from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
 from keras_policies.legacy.base.outcomes import LeftOut, left_out
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import limits, trust
@@ -29,9 +24,6 @@ from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of
 
 # The first TensorFlow whose `accuracy` compares the largest outputs, whatever the loss.
 COMPARES_LARGEST = 2, 2
-CLIPS = 2, 2  # the first TensorFlow whose `fit` obeys clipnorm and clipvalue
-SHRINKAGE = "l2_shrinkage_regularization_strength"
-MOVES_ROWS = "SGD", "RMSprop", "Adamax", "Adadelta"
 
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
@@ -64,7 +56,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     if optimizer is not None and plan.loss_scale is not None:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
     every_metric = fitting.metrics, fitting.weighted_metrics
-    if masks.release(plan.legacy.written_by) < COMPARES_LARGEST:
+    if plan.legacy.release < COMPARES_LARGEST:
         every_metric = (*(training.by_number(m, fitting.losses) for m in every_metric),)
     sizes = [each.shape[-1] if each.shape else None for each in _outputs(model)]
     every_metric = (
@@ -75,7 +67,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     is_compiled = optimizer is not None and not has_lost_a_loss
     not_converted = [
         *parts.lost(objectives.not_converted, is_compiled=is_compiled),
-        *left_out("KP605", _changes(model, plan.legacy)),
+        *left_out("KP605", parts.changes(plan.legacy, _tables(model))),
     ]
     if not is_compiled:
         return not_converted
@@ -190,35 +182,11 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return [*unique]
 
 
-def _changes(model: keras.Model, legacy: LegacyModel) -> Iterator[str]:
-    """Yield how optimizers up to TensorFlow 2.10 trained, where Keras 3 differs.
-
-    Later, they are in `optimizers.legacy`. Their configs have a `decay`.
-    """
-    written = (legacy.training_config or {}).get("optimizer_config")
-    if not isinstance(written, dict):
-        return
-    optimizer, _, _ = training.unwrapped(written)
-    config = optimizer.get("config") or {}
-    name, since = str(optimizer.get("class_name")), masks.release(legacy.written_by)
-    if name == "Nadam" and {"decay", "schedule_decay"} & set(config):
-        yield "the slow schedule of Nadam's momentum: that of Keras 3 ends in 100 steps"
-    is_standalone = legacy.written_by.startswith("Keras") and since == (2, 0)
-    if is_standalone or "decay" not in config:
-        return
-    clipping = [key for key in ("clipnorm", "clipvalue") if config.get(key)]
-    if name == "Ftrl" and since == (2, 4) and config.get(SHRINKAGE):
-        yield "the slots 'linear' of Ftrl: TensorFlow 2.4 multiplied them by its rate"
-    if since < CLIPS and clipping:
-        yield f"that TensorFlow 2.0 and 2.1 ignored {clipping[0]}: Keras 3 obeys it"
-    is_moving = config.get("momentum", 1.0) and name in MOVES_ROWS
-    tables = (
-        layer.name
-        for layer in keras_internals.sublayers(model)
-        if isinstance(layer, keras.layers.Embedding) and layer.trainable_weights
-    )
-    for table in tables if is_moving else ():
-        yield f"that {name} moved only those rows of {table!r} that are in the batch"
+def _tables(model: keras.Model) -> Iterator[str]:
+    """Yield the names of the embeddings that a model trains."""
+    for layer in keras_internals.sublayers(model):
+        if isinstance(layer, keras.layers.Embedding) and layer.trainable_weights:
+            yield layer.name
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
@@ -306,18 +274,29 @@ def _slot_values(
     frozen = [v.path for v, w in pairs if id(v) not in trained and _key(w) in slotted]
     untrained = []
     if frozen:
-        others = f" and {len(frozen) - 1} others" if len(frozen) > 1 else ""
-        untrained.append(f"that of {frozen[0]}{others}, which are frozen now")
+        untrained.append(f"that of {_first(frozen)}, which are frozen now")
+    without, lacking = [], list[str]()
     is_named = any(not isinstance(slot.variable, int) for slot in slots)
     for variable in trainable:
         key = id(variable)
         group = [each[key] for each in slots_of.values() if key in each]
         absent = [slot for slot in group if id(slot) not in values]
         if absent and len(absent) == len(group) and is_named:
-            untrained.append(f"the file has none of {variable.path}: it starts anew")
+            without.append(variable.path)
         else:
-            problems += [f"the file has no value for {slot.path}" for slot in absent]
+            lacking += [slot.path for slot in absent]
+    if without:
+        untrained.append(f"the file has none of {_first(without)}: it starts anew")
+    if lacking:
+        problems.append(f"the file has no value for {_first(lacking)}")
     return list(values.values()), problems, untrained
+
+
+def _first(paths: Sequence[str]) -> str:
+    """Return up to two paths, or the first and how many others there are."""
+    if len(paths) > 2:
+        return f"{paths[0]} and {len(paths) - 1} others"
+    return " and ".join(paths)
 
 
 def _with_variables(

@@ -47,10 +47,16 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def explained(problem: str, error: BaseException) -> LegacyModelError:
-    """Return the error to raise for an error of Keras, with its reason and a hint."""
+def explained(
+    problem: str, error: BaseException, hint: str | hints.Hint = ""
+) -> LegacyModelError:
+    """Return the error to raise for an error of Keras, with its reason and a hint.
+
+    `hint` is for errors that do not say themselves what to do.
+    """
     reason, suspects = innermost(error), [name for name in [_class_of(error)] if name]
-    return LegacyModelError(f"{problem}: {reason}.", _hint(reason), suspects=suspects)
+    hint = _hint(reason) or hint
+    return LegacyModelError(f"{problem}: {reason}.", hint, suspects=suspects)
 
 
 def _class_of(error: BaseException) -> str | None:

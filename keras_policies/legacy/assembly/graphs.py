@@ -3,8 +3,7 @@
 Some layers of a Sequential depend on the shape of the input.
 """
 
-import graphlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -17,8 +16,8 @@ from keras_policies.legacy.assembly.nodes import Node
 from keras_policies.legacy.base.configs import CallOutput, call_outputs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import budget
+from keras_policies.legacy.plan.graph import Call, in_order
 
-Call = tuple[str, int]  # a layer, and the number of its call
 # Call -> the values that it returned, in one list.
 Outputs = dict[Call, list[Any]]
 # Makes the node of a layer; `is_output` if the model returns what it returns.
@@ -31,7 +30,7 @@ def ends(config: Config, make: Make) -> tuple[Any, Any]:
     returned = {end.layer for end in call_outputs(config["output_layers"])}
     nodes: dict[str, Node] = {}
     outputs: Outputs = {}
-    for name, number in _in_order(config["layers"]):
+    for name, number in in_order(config["layers"]):
         layer = layers[name]
         if name not in nodes:
             nodes[name] = make(layer, is_output=name in returned)
@@ -47,28 +46,6 @@ def ends(config: Config, make: Make) -> tuple[Any, Any]:
             budget.check_rank(tensor.shape)
     inputs, results = config["input_layers"], config["output_layers"]
     return _filled(inputs, outputs), _filled(results, outputs)
-
-
-def _in_order(layers: Sequence[Config]) -> Iterator[Call]:
-    """Return the calls of layers, each after those whose outputs it takes."""
-    before: dict[Call, list[Call]] = {}
-    for layer in layers:
-        name, nodes = layer["name"], layer["inbound_nodes"]
-        if (name, 0) in before:
-            raise LegacyModelError(f"corrupt: two layers have the name {name!r}.")
-        if not nodes and layer["class_name"] == "InputLayer":
-            before[name, 0] = []
-        for number, node in enumerate(nodes):
-            taken = [each[:2] for each in call_outputs([node["args"], node["kwargs"]])]
-            # The calls of a layer are made in their order.
-            before[name, number] = taken + [(name, number - 1)] * bool(number)
-    try:
-        order = [*graphlib.TopologicalSorter(before).static_order()]
-    except graphlib.CycleError as error:
-        names = " -> ".join(name for name, _ in error.args[1][:9])
-        reason = f"corrupt: its layers take what they return: {names}."
-        raise LegacyModelError(reason) from None
-    return iter(order)
 
 
 def _filled(nest: Any, outputs: Mapping[Call, Sequence[Any]]) -> Any:

@@ -81,6 +81,11 @@ BUILD_LOOKUPS = Hint(
     "keras_policies.load_weights.",
     code="KP305",
 )
+WITHOUT_TEXTS = Hint(
+    "Keras gives some of its text layers wrong shapes. With {}, the model has none.",
+    (OUTSIDE,),
+    "KP401",
+)
 GIVE_LOST_CLASSES = Hint(
     "Write the classes of these layers again, and pass them ({}); with {}, the error "
     "names each missing class.",

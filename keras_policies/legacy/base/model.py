@@ -5,6 +5,7 @@ Tensors are only described here: `LegacyWeight.read` fetches one at a time.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -12,6 +13,10 @@ from keras_policies._common.types import Config, Path
 from keras_policies.legacy.base.traced_functions import TracedFunctions
 from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 
+Release: TypeAlias = tuple[int, int]
+NEWEST = 2, 15
+# With so few digits, a search from each digit of a long number stays short.
+RELEASE = re.compile(r"(?<!\d)(\d{1,4})\.(\d{1,4})[.\d]*(-tf)?")
 Inputs: TypeAlias = dict[str, tuple[tuple[int | None, ...], str]]  # shape and dtype
 
 
@@ -95,3 +100,27 @@ class LegacyModel:
     def size(self) -> int:
         """int, the size of all weights in bytes."""
         return sum(item.size for items in self.weights.values() for item in items)
+
+    @property
+    def release(self) -> Release:
+        """The release of TensorFlow that wrote the file, or that matches its Keras."""
+        return release(self.written_by)
+
+
+def release(written_by: str) -> Release:
+    """Return the release of TensorFlow that wrote a file, or that matches its Keras.
+
+    Example:
+        >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.3.1")
+        ((2, 4), (2, 4), (2, 0))
+        >>> release("Keras 2.2.4-tf")  # or 2.0
+        (2, 1)
+    """
+    match = RELEASE.search(written_by)
+    if not match:
+        return NEWEST
+    major, minor = int(match[1]), int(match[2])
+    if match[3]:  # 2.3.0-tf is the Keras of TensorFlow 2.2
+        return major, minor - 1
+    is_standalone = written_by.startswith("Keras") and (major, minor) < (2, 4)
+    return (2, 0) if is_standalone else (major, minor)

@@ -6,10 +6,10 @@ from typing import Any
 
 from keras_policies._common import keras_names
 from keras_policies._common.types import Config
-from keras_policies.legacy.base import hints
+from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.plan import classes
+from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.plan import Plan
 
 STOCK, TENSORFLOW = "keras.layers", "tensorflow"
@@ -21,11 +21,25 @@ def check(plan: Plan) -> None:
     """Raise the error with which building the model would end here, if one is known."""
     with located(plan.legacy.path, code="KP401"):
         _check_texts(plan, keras_names.backend())
-        for config in _layers(plan.config):
-            name = config["class_name"]
-            if name in NEED_TENSORFLOW and not plan.options.texts_outside:
-                _check_tensorflow(name)
-            _check_arguments(name, config.get("config"))
+        for config in _configs(plan.config):
+            settings = config.get("config")
+            if configs.is_graph(config):
+                if "input_layers" in configs.settings(config):
+                    graph.in_order(configs.settings(config)["layers"])
+                continue
+            if _reads_texts(config) and not plan.options.texts_outside:
+                _check_tensorflow(config["class_name"])
+            _check_arguments(config["class_name"], settings)
+
+
+def reads_texts(plan: Plan) -> bool:
+    """Return whether the model has layers that read texts."""
+    is_inside = not plan.options.texts_outside
+    return is_inside and any(map(_reads_texts, _configs(plan.config)))
+
+
+def _reads_texts(config: Config) -> bool:
+    return config["class_name"] in NEED_TENSORFLOW
 
 
 def _check_texts(plan: Plan, backend: str) -> None:
@@ -38,16 +52,19 @@ def _check_texts(plan: Plan, backend: str) -> None:
         )
 
 
-def _layers(value: Any) -> Iterator[Config]:
-    """Yield the configs of Keras's own layers, at any depth."""
+def _configs(value: Any) -> Iterator[Config]:
+    """Yield the configs of models and of Keras's own layers, at any depth."""
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _layers(item)
+            yield from _configs(item)
     elif isinstance(value, dict):
-        if value.get("module") == STOCK and isinstance(value.get("class_name"), str):
+        is_stock = value.get("module") == STOCK
+        if isinstance(value.get("class_name"), str) and (
+            is_stock or configs.is_graph(value)
+        ):
             yield value
         for item in value.values():
-            yield from _layers(item)
+            yield from _configs(item)
 
 
 def _check_tensorflow(class_name: str) -> None:
@@ -60,7 +77,7 @@ def _check_arguments(class_name: str, config: Any) -> None:
     """Raise if a class of Keras does not take the settings in the file."""
     known = keras_names.accepted(class_name)
     unknown = {*config} - known if known and isinstance(config, dict) else set()
-    if unknown and class_name not in classes.GRAPHS:
+    if unknown:
         named = ", ".join(map(repr, sorted(unknown)))
         raise LegacyModelError(
             f"Keras's {class_name} does not take {named}.",

@@ -9,6 +9,7 @@ from 1; here, all calls count from 0. Source: tf.keras engine/functional.py
 """
 
 import collections
+import graphlib
 import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -30,6 +31,7 @@ from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 from keras_policies.legacy.plan.report import Arguments
 
+Call: TypeAlias = tuple[str, int]  # a layer, and the number of its call
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
 
 CONSTANT = "_CONSTANT_VALUE"
@@ -41,6 +43,35 @@ RECURRENT = {
     *("Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "CuDNNGRU"),
     *("CuDNNLSTM", "GRU", "LSTM", "RNN", "SimpleRNN"),
 }
+
+
+def in_order(layers: Sequence[Config]) -> list[Call]:
+    """Return the calls of layers in Keras 3, each after those whose outputs it takes.
+
+    Raise if there is no such order, or a call that is not in the graph.
+    """
+    before: dict[Call, list[Call]] = {}
+    taken = [*configs.call_outputs([layer["inbound_nodes"] for layer in layers])]
+    for layer in layers:
+        name, nodes = layer["name"], layer["inbound_nodes"]
+        if (name, 0) in before:
+            raise LegacyModelError(f"corrupt: two layers have the name {name!r}.")
+        if not nodes and layer["class_name"] == "InputLayer":
+            before[name, 0] = []
+        for number, node in enumerate(nodes):
+            inputs = configs.call_outputs([node["args"], node["kwargs"]])
+            # The calls of a layer are made in their order.
+            previous = [(name, number - 1)] * bool(number)
+            before[name, number] = [each[:2] for each in inputs] + previous
+    for each in taken:
+        if each[:2] not in before:
+            raise LegacyModelError(f"corrupt: a layer takes the tensor {[*each]!r}.")
+    try:
+        return [*graphlib.TopologicalSorter(before).static_order()]
+    except graphlib.CycleError as error:
+        names = " -> ".join(name for name, _ in error.args[1][:9])
+        reason = f"corrupt: its layers take what they return: {names}."
+        raise LegacyModelError(reason) from None
 
 
 def only_for_losses(config: Config) -> set[str]:

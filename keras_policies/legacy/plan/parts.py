@@ -1,16 +1,25 @@
 """Lists how the model of a `Plan` differs from the one in its file."""
 
-from collections.abc import Iterator
+import collections
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints, trees
+from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.outcomes import LeftOut, Outcome, left_out
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.plan import fixed_training, op_layers, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.training import CROSSENTROPIES, Training
 
 ARCHIVE = "Keras 2 .keras"  # a format
+WEIGHT = "_initializer"  # ends the name of a setting of layers with weights
 NO_STATE = "the file holds none, as before the first step, so it starts anew"
+CLIPS = 2, 2  # the first TensorFlow whose `fit` obeys clipnorm and clipvalue
+SHRINKAGE = "l2_shrinkage_regularization_strength"
+MOVES_ROWS = "SGD", "RMSprop", "Adamax", "Adadelta"
+FROZEN = "that of all weights, which are frozen now"
 UNREAD = "nothing tells its variables in the file apart, so it starts anew"
 NOT_WRITTEN = "tf.keras wrote none of optimizers.legacy to .keras files: it starts anew"
 
@@ -25,9 +34,42 @@ def of_plan(plan: Plan) -> Iterator[LeftOut]:
     yield from fixed_training.parts(plan.legacy.config)
     is_disproved = plan.options.is_disproved
     yield from plan.reconstruction.parts(is_disproved=is_disproved)
+    if not plan.reconstruction.copied:  # otherwise it names them
+        yield from left_out("KP606", [*_marked(plan.legacy.config)] or _untied(plan))
     yield from left_out("KP611", plan.report.notes)
     for path, name in renamed(plan).items():
         yield LeftOut(f"the layer {path!r} is named {name!r} now", "KP612")
+
+
+def _marked(config: Config) -> Iterator[str]:
+    """Yield the layers with weights that several models share, as the config says."""
+    found = dict[str, str]()
+    waiting: list[Any] = [config]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            settings, number = configs.settings(value), value.get(configs.SHARED)
+            has_weights = any(key.endswith(WEIGHT) for key in settings)
+            if number is not None and (has_weights or configs.is_graph(value)):
+                found.setdefault(str(number), configs.name_of(value))
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    for name in dict.fromkeys(found.values()):
+        yield f"the sharing of the layer {name!r} by several models, now apart"
+
+
+def _untied(plan: Plan) -> Iterator[str]:
+    """Yield the weights that several layers of a SavedModel share."""
+    by_number = collections.defaultdict[int, dict[str, str]](dict)
+    for layer, weights in plan.legacy.weights.items():
+        for weight in weights if not plan.reconstruction.layers else ():
+            if weight.number is not None:
+                by_number[weight.number][layer] = weight.path or weight.name
+    for number, paths in by_number.items():
+        if len(paths) > 1 and number not in plan.report.replaced_variables:
+            name = next(iter(paths.values()))
+            yield f"the sharing of {name!r} by {len(paths)} layers, now apart"
 
 
 def renamed(plan: Plan) -> dict[str, str]:
@@ -54,8 +96,57 @@ def in_training(plan: Plan) -> Iterator[LeftOut]:
     losses, others = _unknown(plan.training)
     is_compiled = not losses and training.unknown(*_optimizer(plan.training)) is None
     yield from lost([*losses, *others], is_compiled=is_compiled)
+    yield from left_out("KP605", changes(plan.legacy, _tables(plan.legacy.config)))
     if is_compiled:
         yield from without_state(plan)
+        if plan.legacy.optimizer.slots and not any(_trained(plan.legacy)):
+            yield of_optimizer(FROZEN)
+
+
+def _trained(legacy: LegacyModel) -> Iterator[LegacyWeight]:
+    """Yield the weights of a model's layers that are not frozen."""
+    layers = {
+        configs.name_of(each): each for each in configs.inner_layers(legacy.config)
+    }
+    for name, weights in legacy.weights.items():
+        if configs.settings(layers.get(name, {})).get("trainable") is not False:
+            yield from weights
+
+
+def _tables(config: Config) -> Iterator[str]:
+    """Yield the names of the embeddings that a model trains."""
+    for layer in configs.inner_layers(config):
+        if configs.settings(layer).get("trainable") is not False:
+            if layer.get("class_name") == "Embedding":
+                yield configs.name_of(layer)
+            yield from _tables(layer)
+
+
+def changes(legacy: LegacyModel, tables: Iterable[str]) -> Iterator[str]:
+    """Yield how optimizers up to TensorFlow 2.10 trained, where Keras 3 differs.
+
+    Later, they are in `optimizers.legacy`. Their configs have a `decay`. `tables` are
+    the names of the embeddings that the model trains.
+    """
+    written = (legacy.training_config or {}).get("optimizer_config")
+    if not isinstance(written, dict):
+        return
+    optimizer, _, _ = training.unwrapped(written)
+    config = optimizer.get("config") or {}
+    name, since = str(optimizer.get("class_name")), legacy.release
+    if name == "Nadam" and {"decay", "schedule_decay"} & set(config):
+        yield "the slow schedule of Nadam's momentum: that of Keras 3 ends in 100 steps"
+    is_standalone = legacy.written_by.startswith("Keras") and since == (2, 0)
+    if is_standalone or "decay" not in config:
+        return
+    clipping = [key for key in ("clipnorm", "clipvalue") if config.get(key)]
+    if name == "Ftrl" and since == (2, 4) and config.get(SHRINKAGE):
+        yield "the slots 'linear' of Ftrl: TensorFlow 2.4 multiplied them by its rate"
+    if since < CLIPS and clipping:
+        yield f"that TensorFlow 2.0 and 2.1 ignored {clipping[0]}: Keras 3 obeys it"
+    if config.get("momentum", 1.0) and name in MOVES_ROWS:
+        for each in tables:
+            yield f"that {name} moved only those rows of {each!r} that are in the batch"
 
 
 def without_state(plan: Plan) -> Iterator[LeftOut]:

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_policies._common.lazy_keras import keras
-from keras_policies._common.text import cut
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import configs, hints, traced_functions
+from keras_policies.legacy.base import hints, traced_functions
 from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
-    COPY_AGAIN,
     UNEXPECTED,
     LegacyModelError,
     LimitError,
@@ -32,6 +30,7 @@ from keras_policies.legacy.plan import (
     input_sizes,
     layers,
     policies,
+    stored_weights,
     summary,
     wrappers,
 )
@@ -39,12 +38,6 @@ from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.plan.summary import ReconstructionSummary
 from keras_policies.legacy.plan.training import Training, training_of, unreadable
 from keras_policies.loss_scaling.loss_scale import LossScale
-
-# A layer of Keras with one of these settings has that weight, whatever the others are.
-WITH_WEIGHTS = frozenset(
-    f"{weight}_initializer"
-    for weight in ("kernel", "depthwise", "embeddings", "moving_mean")
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,40 +91,8 @@ class Plan:
             self.report.raise_if_missing(self.legacy.path, has_missing)
             arguments.check_layers(self.report.activations)
             trust.check(self.config, self.options.safe_mode, functions)
-            _check_stored(self.legacy, self.report.loss_only)
-
-
-def _check_stored(legacy: LegacyModel, left_out: Sequence[str]) -> None:
-    """Raise if an H5 file lists layers of Keras, but none of the weights they have.
-
-    Layers that are left out have no weights in `legacy`, whatever the file has.
-    """
-    if legacy.format != "H5" or not legacy.has_weights or not _has_sizes(legacy.config):
-        return
-    stored = {layer_name(name) for name, weights in legacy.weights.items() if weights}
-    lacking = [
-        configs.name_of(layer)
-        for layer in configs.inner_layers(legacy.config)
-        if not WITH_WEIGHTS.isdisjoint(configs.settings(layer))
-        and classes.is_in("keras.layers", str(layer.get("class_name")))
-        and not classes.is_registered(layer)
-        and configs.name_of(layer) not in left_out
-        and layer_name(configs.name_of(layer)) not in stored
-    ]
-    if lacking:
-        raise LegacyModelError(
-            f"it has no weights of {', '.join(map(repr, cut(lacking)))}.",
-            str(COPY_AGAIN),
-            code="KP402",
-        )
-
-
-def _has_sizes(config: Config) -> bool:
-    """Return whether a model has weights as soon as it is made from its config."""
-    first = next(iter(configs.inner_layers(config)), {})
-    sizes = {"batch_input_shape", "build_input_shape"}
-    known = {*configs.settings(first), *configs.settings(config)}
-    return config.get("class_name") != "Sequential" or not sizes.isdisjoint(known)
+        with located(self.legacy.path, code="KP402"):
+            stored_weights.check(self.legacy, self.report.loss_only)
 
 
 def make(

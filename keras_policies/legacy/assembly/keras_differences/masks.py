@@ -28,7 +28,6 @@ to 2.15 and of TensorFlow 2.4 and 2.5.
 import functools
 import inspect
 import math
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,8 +36,8 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Tensor
+from keras_policies.legacy.base.model import Release
 
-Release = tuple[int, int]
 OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed
 PRODUCTS = keras.layers.Maximum, keras.layers.Minimum, keras.layers.Multiply
 SUMS = keras.layers.Add, keras.layers.Average, keras.layers.Subtract
@@ -55,29 +54,7 @@ SINCE = {
 KEEPING = (keras.layers.Softmax,)  # propagated masks before it used them
 LEAVES_OUT_PADDING = 2, 12  # the first release in which BatchNormalization did
 ZEROS_AT_PADDING = 2, 1  # the first release in which Bidirectional returned them
-NEWEST = 2, 15
-# With so few digits, a search from each digit of a long number stays short.
-RELEASE = re.compile(r"(?<!\d)(\d{1,4})\.(\d{1,4})[.\d]*(-tf)?")
 FILLED_IN = "mask", "query_mask", "value_mask", "key_mask"  # by Keras 3
-
-
-def release(written_by: str) -> Release:
-    """Return the release of TensorFlow that wrote a file, or that matches its Keras.
-
-    Example:
-        >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.3.1")
-        ((2, 4), (2, 4), (2, 0))
-        >>> release("Keras 2.2.4-tf")  # or 2.0
-        (2, 1)
-    """
-    match = RELEASE.search(written_by)
-    if not match:
-        return NEWEST
-    major, minor = int(match[1]), int(match[2])
-    if match[3]:  # 2.3.0-tf is the Keras of TensorFlow 2.2
-        return major, minor - 1
-    is_standalone = written_by.startswith("Keras") and (major, minor) < (2, 4)
-    return (2, 0) if is_standalone else (major, minor)
 
 
 def calling(
