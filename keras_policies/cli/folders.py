@@ -88,8 +88,8 @@ def below_common(paths: Sequence[str]) -> tuple[str, list[str]]:
     """Return the deepest folder that contains all paths, and the paths below it.
 
     Example:
-        >>> below_common(["zoo/a/model.h5", "zoo/b.keras"])
-        ('zoo', ['a/model.h5', 'b.keras'])
+        >>> below_common(["zoo/model.h5", "zoo/b.keras"])
+        ('zoo', ['model.h5', 'b.keras'])
     """
     with contextlib.suppress(ValueError):  # absolute paths mixed with relative ones
         folder = os.path.commonpath([os.path.dirname(path) for path in paths])

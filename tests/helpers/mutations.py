@@ -6,6 +6,7 @@ import warnings
 
 import graphs
 import keras
+import legacy_files
 import numpy as np
 
 from keras_policies import LegacyModelError, load_model
@@ -39,7 +40,7 @@ def unpacked(path, folder, part):
     for number, archive in enumerate(sorted(path.rglob("*.tar.xz"))):
         if part in archive.name:
             with tarfile.open(archive) as opened:
-                opened.extractall(folder / str(number), filter="data")
+                opened.extractall(folder / str(number), **legacy_files.AS_DATA)
     return sorted(file.parent for file in folder.rglob("saved_model.pb"))
 
 

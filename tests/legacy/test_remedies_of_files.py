@@ -124,7 +124,7 @@ def test_several_streams_of_xz_are_unpacked_by_hand(tmp_path):
     (tmp_path / "old.tar").unlink()
     refused(r"Unpack it \(tar -xf or xz -d\), and pass the model in it", path)
     with tarfile.open(path) as archive:  # as tar -xf does
-        archive.extractall(tmp_path, filter="data")
+        archive.extractall(tmp_path, **legacy_files.AS_DATA)
     assert opens(tmp_path / "model.h5")
 
 

@@ -159,7 +159,7 @@ def test_errors_that_are_headings_are_those_of_stock_keras(tmp_path):
         if not is_packed:
             return str(legacy_files.FOLDER / name)
         with tarfile.open(legacy_files.FOLDER / f"{archive}.tar.xz") as packed:
-            packed.extract(member, tmp_path / archive, filter="data")
+            packed.extract(member, tmp_path / archive, **legacy_files.AS_DATA)
         return str(tmp_path / archive / member)
 
     done = subprocess.run(

@@ -41,11 +41,11 @@ class LegacyModelError(ValueError):
 
     Example:
         >>> try:
-        ...     load_model("no/such/model")
+        ...     load_model("no_such_model")
         ... except LegacyModelError as error:
         ...     print(error)
         ...     print(error.reason)
-        no/such/model: there is no such file or folder.
+        no_such_model: there is no such file or folder.
         there is no such file or folder.
     """
 
