@@ -27,6 +27,7 @@ WARNED = {
     "lost_keyword": LOST,
     "lost_states": LOST,
     "wide_deep_model": "an optimizer for each part, because Keras 3 trains with one",
+    "frozen_parts": "that 'heads' is frozen, in a file that you save",
     "sharpness_aware": "SharpnessAwareMinimization, so that the model in it trains by",
 }
 
@@ -50,7 +51,9 @@ def names(kept):
 
 def is_trained(name):
     """Return whether a file has a model that was compiled for these tests."""
-    return name.split("/")[1].startswith(("linear", "locally", "wide_deep_of"))
+    return name.split("/")[1].startswith(
+        ("frozen", "linear", "locally", "wide_deep_of")
+    )
 
 
 def opened(path):
@@ -92,7 +95,7 @@ def test_the_error_says_what_keras_lacks(name, folder):
     "name", names(lambda name: is_trained(name) and not refusal(name))
 )
 def test_the_model_trains_on_as_in_tensorflow(name, folder):
-    model = keras_policies.load_model(folder / name)
+    model = opened(folder / name)
     x = legacy_files.one(legacy_files.arrays(folder / name, "x_"))
     model.fit(x, np.ones((4, 1)), verbose=0)
     (expected,) = legacy_files.arrays(folder / name, "trained")

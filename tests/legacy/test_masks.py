@@ -27,7 +27,8 @@ def folder(tmp_path_factory):
 
 
 def check(model, path):
-    found = legacy_files.called(model, legacy_files.arrays(path, "x_"))
+    x = legacy_files.one(legacy_files.arrays(path, "x_"))
+    found = legacy_files.called(model, x)
     for output, wanted in zip(found, legacy_files.arrays(path, "y_"), strict=True):
         np.testing.assert_allclose(output, wanted, atol=1e-5)
 

@@ -317,7 +317,9 @@ def test_a_step_at_ties_is_that_of_tensorflow(folder, name):
 
 
 @once
-@pytest.mark.parametrize("name", ["hub", "folded", "2.4.4/hub", "2.4.4/folded"])
+@pytest.mark.parametrize(
+    "name", ["hub", "folded", "called_three_times", "2.4.4/hub", "2.4.4/folded"]
+)
 def test_batch_normalization_in_a_missing_class_trains(folder, name):
     case = folder / name
     with warnings.catch_warnings(record=True) as told:

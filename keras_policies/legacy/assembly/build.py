@@ -24,7 +24,11 @@ from keras_policies.legacy.assembly import (
 )
 from keras_policies.legacy.assembly.builder import Builder
 from keras_policies.legacy.assembly.comparison import Check
-from keras_policies.legacy.assembly.keras_differences import masks, time_steps
+from keras_policies.legacy.assembly.keras_differences import (
+    frozen_parts,
+    masks,
+    time_steps,
+)
 from keras_policies.legacy.assembly.nodes import layer_of, one_or_all
 from keras_policies.legacy.assembly.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.assembly.text_cuts import STRING, unreadable
@@ -101,6 +105,7 @@ def build(
             *left_out("KP607", added),
             *left_out("KP608", regularized),
             *left_out("KP610", different),
+            *frozen_parts.freeze(model),
         ]
         if not any(part.code == "KP606" for part in found):
             found += left_out("KP606", _untied(pairs))

@@ -396,6 +396,21 @@ def sharpness_aware():
     return model, [x]
 
 
+def frozen_parts():
+    """Frozen layers whose configs, or whose parts, do not say that these are frozen."""
+
+    def call(x):
+        x = layers.TimeDistributed(layers.Dense(3), trainable=False)(x)
+        cells = [layers.GRUCell(2), layers.LSTMCell(3)]
+        x = layers.RNN(cells, return_sequences=True, trainable=False)(x)
+        heads = layers.MultiHeadAttention(2, 2, trainable=False, name="heads")
+        return layers.Dense(1)(layers.Flatten()(heads(x, x)))
+
+    model, _ = functional(call, (3, 2))
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    return model, [array(4, 3, 2)]
+
+
 def ragged_constant():
     rows = tf.ragged.constant([[1.0], [2.0, 3.0]])
     return functional(lambda x: rows * tf.reduce_sum(x), (4,))[0], []
@@ -418,7 +433,7 @@ CASES = (
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
     *(lost_cell, lost_keyword, locally_connected_by_parts, locally_connected_by_masks),
     *(locally_connected_channels_first, locally_connected_sparse, sharpness_aware),
-    *(ragged_constant, repeated_by_tensor),
+    *(ragged_constant, repeated_by_tensor, frozen_parts),
     *(resizing_bicubic, upsampling_bicubic, whole_numbers),
     *(whole_numbers_in_sequential, resizing_to_whole_numbers),
     batch_normalization_of_half,

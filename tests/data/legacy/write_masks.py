@@ -175,6 +175,15 @@ if tf.__version__.startswith("2.15"):
     CASES["heads_that_look_back"] = heads_that_look_back
     CASES["identity"] = lambda a, b, c: layers.Identity()(a)
     CASES["rescaling"] = lambda a, b, c: layers.Rescaling(0.5)(a)
+# Of ids (2, 5): a step is a sequence of its own.
+STEPS = {
+    "steps_of_sequences": lambda x: layers.TimeDistributed(layers.LSTM(3))(
+        layers.TimeDistributed(layers.Embedding(10, 4, mask_zero=True))(x)
+    ),
+    "steps_of_padding": lambda x: layers.TimeDistributed(
+        layers.Bidirectional(layers.GRU(2))
+    )(layers.Embedding(10, 4, mask_zero=True)(x)),
+}
 PADDED = [[1, 2, 3, 0, 0], [4, 5, 0, 6, 1], [2, 0, 0, 0, 0]]
 OTHERS = [[3, 0, 1, 2, 0], [7, 8, 9, 0, 0], [1, 1, 0, 2, 0]]
 
@@ -201,7 +210,25 @@ def write(make, folder):
     np.savez(os.path.join(folder, "expected.npz"), **stored)
 
 
+def write_steps(make, folder):
+    keras.backend.clear_session()
+    random = np.random.RandomState(7)
+    ids = keras.Input((2, 5), dtype="int32")
+    rows = make(ids)
+    model = keras.Model(ids, [rows, layers.SimpleRNN(3)(rows)])
+    model.set_weights([random.normal(size=w.shape) * 0.6 for w in model.get_weights()])
+    os.makedirs(folder)
+    model.save(os.path.join(folder, "model.h5"))
+    if tf.__version__.startswith("2.15"):
+        model.save(os.path.join(folder, "model.keras"))
+    x = np.stack([PADDED, np.zeros_like(PADDED)], 1).astype("int32")
+    stored = {f"y_{i}": y for i, y in enumerate(model.predict(x))}
+    np.savez(os.path.join(folder, "expected.npz"), x_0=x, **stored)
+
+
 def main(out):
+    for name in {} if IS_STANDALONE else STEPS:
+        write_steps(STEPS[name], os.path.join(out, RELEASE, name))
     for name in ["both_ways"] if IS_STANDALONE else CASES:
         write(CASES[name], os.path.join(out, RELEASE, name))
 

@@ -275,6 +275,26 @@ def spread():
     return trained_once(keras.Model(x, y))
 
 
+class ThreeTimes(layers.Layer):
+    """Each call moves the statistics that the call before has moved."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.norm = layers.BatchNormalization()
+
+    def call(self, x, training=None):
+        for _ in range(3):
+            x = 0.5 * self.norm(x, training=training) + 1
+        return x
+
+
+@case("saved_model")
+def called_three_times():
+    x = keras.Input((4, 4, 1))
+    y = layers.Flatten()(ThreeTimes()(layers.Conv2D(2, 2)(x)))
+    return trained_once(keras.Model(x, layers.Dense(1)(y)))
+
+
 # What stays refused, each with its reason; of the agent, a signature opens.
 
 

@@ -5,6 +5,8 @@ Keras 3 differs silently (the rows on masks in docs/keras-faults.md):
 - From 3.16 on, layers over time do not propagate the mask of their input (keras#23235).
 - After a merging layer, a step is padding if it is padding in all tensors, and never if
   one has no mask. In tf.keras, it was if it was padding in any of them.
+- A TimeDistributed propagates the mask of its input. In tf.keras, it had the mask that
+  its layer makes, or a step was padding if all in it is.
 - Multiply, Maximum and Minimum also compute other numbers for padding.
 - A recurrent layer called with `initial_state` does not see the mask of its input.
 - MultiHeadAttention uses the masks of its inputs; in tf.keras, from 2.10 on.
@@ -41,6 +43,7 @@ from keras_policies.legacy.base.model import Release
 OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed
 PRODUCTS = keras.layers.Maximum, keras.layers.Minimum, keras.layers.Multiply
 SUMS = keras.layers.Add, keras.layers.Average, keras.layers.Subtract
+MAKING = keras.layers.Embedding, keras.layers.Masking
 JOINING = keras.layers.Concatenate, *PRODUCTS, *SUMS
 # Class in tf.keras -> the first release in which it used or propagated masks. The base
 # class `Layer`, which also becomes an Identity, and ThresholdedReLU always did.
@@ -94,6 +97,8 @@ def keep(layer: keras.Layer) -> None:
     for inner in keras_internals.sublayers(layer):
         if isinstance(inner, OVER_TIME):
             inner.supports_masking = True
+        if isinstance(inner, keras.layers.TimeDistributed):
+            inner.compute_mask = functools.partial(_over_time, inner)
 
 
 def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
@@ -158,6 +163,29 @@ def _joined(
         return functools.reduce(ops.logical_and, masks)
     rows = [ops.any(ops.ones_like(x, "bool"), -1) if m is None else m for x, m in pairs]
     return ops.hstack(rows)  # unlike `ops.concatenate`, not the name of a layer
+
+
+def _over_time(
+    layer: keras.layers.TimeDistributed, inputs: Tensor, mask: Tensor | None = None
+) -> Tensor | None:
+    """Return the mask of a TimeDistributed: that of its layer, or of its steps.
+
+    A step is padding if all in it is padding.
+    """
+    inner, found = layer.layer, mask
+    if isinstance(inner, keras.layers.TimeDistributed):
+        found = _over_time(inner, inputs, mask)
+    elif isinstance(inner, MAKING):
+        found = inner.compute_mask(inputs)
+    elif isinstance(inner, OVER_TIME):
+        found = mask if inner.return_sequences else None
+    elif isinstance(inner, keras.Model):  # see `hiding_all`
+        found = None
+    else:
+        found = inner.compute_mask(inputs, mask)
+    if found is None and mask is not None:
+        found = ops.any(mask, [*range(2, len(mask.shape))])
+    return found
 
 
 def _attend(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
@@ -241,11 +269,17 @@ def _with_mean(tensor: Tensor) -> Tensor:
 
 
 def hiding_all(model: keras.Model) -> Iterator[str]:
-    """Yield the means that attention layers no longer give, as a part.
+    """Yield masks, and means of attention layers, that are no longer there, as parts.
 
-    At padding, it matters only if a layer behind takes padding for data.
+    At padding, a mean matters only if a layer behind takes padding for data.
     """
     layers = keras_internals.sublayers(model)
+    for each in layers:
+        inner = getattr(each, "layer", None)
+        if not isinstance(inner, keras.Model):
+            continue
+        if any(keras_internals.mask_of(x) is not None for x in inner.outputs):
+            yield f"the mask of {inner.name!r} in {each.name!r}: layers behind see none"
     heads = [x for x in layers if isinstance(x, keras.layers.MultiHeadAttention)]
     if over_grids := [x.name for x in heads if _is_masked_grid(x)]:
         names = ", ".join(map(repr, over_grids))

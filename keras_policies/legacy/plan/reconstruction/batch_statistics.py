@@ -21,9 +21,9 @@ from keras_policies.legacy.guards import limits
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.def_use import Owner, Read, dtype_of
+from keras_policies.legacy.plan.reconstruction.idioms import FUSED, read_before
 from keras_policies.legacy.plan.reconstruction.proofs import decimal
 
-FUSED = "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"
 FORMULAS = (
     ("Add", ("Mul", "x", "factor"), ("Sub", "beta", ("Mul", "mean", "same"))),
     ("Add", ("Mul", "x", "factor"), ("Neg", ("Mul", "mean", "same"))),
@@ -159,7 +159,8 @@ def update(
             return None
         share = _share(made)
         if share != 1:  # it moved the numbers that it took
-            read = nodes.get(made.inputs[min(2 + position, len(made.inputs) - 1)].node)
+            taken = made.inputs[min(2 + position, len(made.inputs) - 1)]
+            read = nodes.get(read_before(taken, nodes).node)
             if read is None or read.op != "ReadVariableOp":
                 return None
             if captured.get(read.inputs[0].node) != captured[variable.node]:

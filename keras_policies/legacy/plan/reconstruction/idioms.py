@@ -42,7 +42,7 @@ from keras_policies.legacy.base.traced_functions import (
     Output,
     TracedFunctions,
 )
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards import budget, limits
 
 DROPOUT = "_Dropout"
 # Ops that compute a rate, or the scale 1 / (1 - rate).
@@ -285,14 +285,40 @@ def _lengths(
     return lists[0].inputs[0] if len(lists) == 1 else None
 
 
+FUSED = "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"
+
+
+def _without_statistics(node: Node, nodes: Mapping[str, Node]) -> Node:
+    """Return a FusedBatchNorm of a second call without what the first call assigned.
+
+    In training, its result does not depend on the moving statistics.
+    """
+    if not node.attributes.get("is_training", True):
+        return node
+    reads = (read_before(output, nodes) for output in node.inputs[3:])
+    return dataclasses.replace(node, inputs=(*node.inputs[:3], *reads))
+
+
+def read_before(output: Output, nodes: Mapping[str, Node]) -> Output:
+    """Return the read of a variable before the assignments that an output follows."""
+    node = nodes.get(output.node)
+    while node is not None and node.op in ("Identity", "_Assigned") and node.inputs:
+        budget.work(budget.ITEM)  # a corrupt node may take itself
+        output = node.inputs[0]
+        node = nodes.get(output.node)
+    return output
+
+
 def function(traced: TracedFunctions, name: str) -> Function:
     """Return a function with each dropout and each CTC loss as one node."""
     traced_function = traced.functions[name]
     nodes, new = traced_function.nodes, dict(traced_function.nodes)
     ops = {node.op for node in nodes.values()}
-    if ops.isdisjoint({"RandomUniform", LOSS}):
+    if ops.isdisjoint({"RandomUniform", LOSS, "_Assigned"}):
         return traced_function
     for key, node in nodes.items():
+        if node.op in FUSED and "_Assigned" in ops:
+            new[key] = _without_statistics(node, nodes)
         if "RandomUniform" in ops:
             new[key] = dropout(node, nodes) or node
         if node.op == LOSS:
