@@ -46,7 +46,7 @@ KINDS = {
     tasks.OPENS_IF: Row("opens if …", "bold yellow", "", "Do what the error says."),
     tasks.SKIPPED: Row("skipped", "dim", "", "The new file exists."),
     tasks.KERAS_3: Row("Keras 3", "dim", "KP103", "There is nothing to convert."),
-    tasks.PASSED_OVER: Row("passed over", "dim", "", "These are no models."),
+    tasks.PASSED_OVER: Row("passed over", "dim", "", "Read the line about each."),
     tasks.FAILED: Row("failed", "bold red", "", "Read the errors."),
     "not tried": Row("not tried", "dim"),
 }

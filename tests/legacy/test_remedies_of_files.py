@@ -128,6 +128,14 @@ def test_several_streams_of_xz_are_unpacked_by_hand(tmp_path):
     assert opens(tmp_path / "model.h5")
 
 
+def test_an_encrypted_archive_is_unpacked_with_its_password(tmp_path):
+    path = legacy_files.FOLDER / "encrypted.zip"
+    refused("encrypted. Unpack it with its password", path)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path, pwd=b"secret")
+    assert opens(tmp_path / "model.h5")
+
+
 def repacked(source, path, **filters):
     """Copy an H5 file, and pack its weights anew, as h5repack does."""
     shutil.copy(source, path)

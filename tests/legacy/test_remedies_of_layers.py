@@ -211,7 +211,7 @@ def test_a_layer_that_needs_tensorflow_opens_where_it_is_installed(folder, monke
         patched.setattr(importlib.util, "find_spec", lambda name: None)
         found = keras_policies.inspect_model(path)
     assert (found.code, found.opens_if) == ("KP403", True)
-    assert "Install TensorFlow (pip install tensorflow-cpu)" in found.problem
+    assert "Install TensorFlow (pip install tensorflow)" in found.problem
     assert "With texts='outside', text inputs do not need it" in found.problem
     assert keras_policies.inspect_model(path).problem is None
     assert opened(path).name

@@ -14,7 +14,13 @@ import pytest
 from graphs import change_graph, tensors
 from models import called_by_name
 
-from keras_policies import LegacyModelError, keras_internals, load_model, text_inputs
+from keras_policies import (
+    LegacyModelError,
+    keras_internals,
+    load_model,
+    load_weights,
+    text_inputs,
+)
 from keras_policies.legacy import loading
 from keras_policies.legacy.assembly import checking
 from keras_policies.legacy.base.traced_functions import Table
@@ -255,6 +261,36 @@ def test_a_broken_table_is_refused(change, message, folder, tmp_path):
     change_graph(path, change)
     with pytest.raises(LegacyModelError, match=message):
         load_model(path)
+
+
+def test_a_model_whose_table_is_lost_is_built_in_code_as_advised(folder, tmp_path):
+    class Words(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.words = keras.layers.StringLookup(
+                vocabulary=["de", "en", "fr", "naïve"]
+            )
+            self.rows = self.add_weight(shape=(5, 3))
+            self.kernel = self.add_weight(shape=(3, 2))
+
+        def call(self, x):
+            rows = keras.ops.take(self.rows, x, axis=0)
+            return keras.ops.mean(rows, 1) @ self.kernel
+
+    path = copied(folder, tmp_path, "words")
+    change_graph(path, without_constants)
+    advice = "with the attributes that it had and a keras.layers.StringLookup for each"
+    with pytest.raises(LegacyModelError, match=advice) as told:
+        load_model(path)
+    assert told.value.code == "KP305"
+    model, recorded = Words(), np.load(folder / "2.15.1/words/expected.npz")
+    numbers = np.asarray(model.words(recorded["x/x"]))
+    model(numbers)
+    load_weights(model, path)
+    np.testing.assert_allclose(model.predict(numbers), recorded["y/y"], atol=1e-6)
+    other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    with pytest.raises(LegacyModelError, match="Build the model with the layers, nam"):
+        load_weights(other, path)  # it has no names of layers, and no weight fits
 
 
 def test_a_function_without_signature_is_known_by_its_attribute(folder):

@@ -792,4 +792,4 @@ def test_inspect_says_which_layers_need_tensorflow(capsys):
     assert main(["inspect", str(path)]) == (0 if is_there else 3)
     printed = capsys.readouterr().out
     assert "need TensorFlow, on any backend" in printed
-    assert "pip install tensorflow-cpu" in printed
+    assert "pip install tensorflow" in printed

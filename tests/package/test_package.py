@@ -20,6 +20,19 @@ def test_the_version_is_three_numbers():
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
 
 
+@pytest.mark.once("texts")
+def test_the_packages_that_errors_advise_are_those_of_the_extras():
+    texts = [path.read_text("utf8") for path in PACKAGE.rglob("*.py")]
+    advised = {
+        each for text in texts for each in re.findall(r"pip install (\w+)", text)
+    }
+    assert advised == {
+        *("fsspec", "huggingface_hub", "matplotlib", "pyyaml", "tensorflow")
+    }
+    extras = (PACKAGE.parent / "pyproject.toml").read_text("utf8")
+    assert [name for name in advised if f'"{name}' not in extras] == []
+
+
 @pytest.mark.once("a process of its own")
 def test_dir_lists_the_public_names_and_no_others():
     code = "import keras_policies; print(dir(keras_policies))"

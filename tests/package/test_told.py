@@ -134,11 +134,15 @@ def opened(path):
 
 def test_inspect_convert_and_load_model_say_the_same(zoo, tmp_path, capsys):
     assert main(["inspect", str(zoo), "--recursive", "--json"]) == 1
-    inspected = said(zoo, capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    inspected = said(zoo, printed)
     assert inspected == {path: kinds[0] for path, kinds in EXPECTED.items()}
     convert = ["convert", str(zoo), "--recursive", "--output-dir", str(tmp_path)]
     assert main([*convert, "--json", "--no-plain", "--jobs", "1"]) == 1
-    converted = said(zoo, capsys.readouterr().out)
+    also = capsys.readouterr().out
+    assert "run git lfs pull" in printed.lower()
+    assert also.count("pointer.h5 is a Git LFS pointer") == 1
+    converted = said(zoo, also)
     assert converted == {path: kinds[1] for path, kinds in EXPECTED.items()}
     for path, (kind, _) in EXPECTED.items():
         if kind in ("opens_if", "failed"):

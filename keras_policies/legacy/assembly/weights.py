@@ -104,7 +104,8 @@ def pair(
     if (problems and not skips) or (missing and not pairs):
         listed = "\n  ".join(cut(missing))
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        hint = hints.skipping(by_name=some, skips=skips) if config is None else ""
+        tried = {"by_name": some or is_whole, "skips": skips or not pairs}
+        hint = hints.skipping(**tried) if config is None else ""
         raise LegacyModelError(reason, hint, suspects=suspects)
     return pairs, left + problems
 

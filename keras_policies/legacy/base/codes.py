@@ -103,7 +103,7 @@ CODES = {
     "Check the model's code, or use a SavedModel, which records each weight's place."),
     "KP403": Code("A layer needs TensorFlow",
     "Keras 3 computes look-ups and texts with TensorFlow, on every backend.",
-    "Run `pip install tensorflow-cpu`; the backend can stay as it is."),
+    "Run `pip install tensorflow`; the backend can stay as it is."),
     "KP404": Code("Plain Keras computes a layer wrongly",
     "On some backend, the outputs of this layer differ from those of tf.keras.",
     "Exclude that backend with `backends=` (`--backends`), or build the layer "

@@ -71,14 +71,14 @@ class Hint:
 
 
 TENSORFLOW = Hint(
-    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is. "
+    "Install TensorFlow (pip install tensorflow); the backend can stay as it is. "
     "With {}, text inputs do not need it.",
     (OUTSIDE,),
     "KP403",
 )
 BUILD_LOOKUPS = Hint(
-    "Build the model in code, with keras.layers.StringLookup for its tables, and call "
-    "keras_policies.load_weights.",
+    "Build the model in code, with the attributes that it had and a "
+    "keras.layers.StringLookup for each table, and call keras_policies.load_weights.",
     code="KP305",
 )
 WITHOUT_TEXTS = Hint(

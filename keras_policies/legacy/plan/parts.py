@@ -4,6 +4,7 @@ import collections
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from keras_policies._common import keras_names
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints, trees
 from keras_policies.legacy.base.model import LegacyModel
@@ -37,8 +38,24 @@ def of_plan(plan: Plan) -> Iterator[LeftOut]:
     if not plan.reconstruction.copied:  # otherwise it names them
         yield from left_out("KP606", [*_marked(plan.legacy.config)] or _untied(plan))
     yield from left_out("KP611", plan.report.notes)
+    if (texts := _texts(plan)) and keras_names.backend() != "tensorflow":
+        told = "these inputs are texts, which Keras computes with TensorFlow only: "
+        told += f"{', '.join(map(repr, texts))} (set KERAS_BACKEND=tensorflow to call "
+        told += f"the model, or pass {hints.OUTSIDE})"
+        yield LeftOut(told, "KP306", Outcome.COMPLETE)
     for path, name in renamed(plan).items():
         yield LeftOut(f"the layer {path!r} is named {name!r} now", "KP612")
+
+
+def _texts(plan: Plan) -> list[str]:
+    """Return the names of the inputs that take texts."""
+    if plan.options.texts_outside:
+        return []
+    layers = configs.inner_layers(plan.legacy.config)
+    inputs = [each for each in layers if each.get("class_name") == "InputLayer"]
+    dtypes = {configs.name_of(x): configs.settings(x).get("dtype") for x in inputs}
+    dtypes = dtypes or {name: dtype for name, (_, dtype) in plan.legacy.inputs.items()}
+    return [name for name, dtype in dtypes.items() if dtype == "string"]
 
 
 def _marked(config: Config) -> Iterator[str]:

@@ -55,14 +55,16 @@ def _kind(path: pathlib.Path) -> str:
 
 
 def check(path: FilePath) -> None:
-    """Raise if the first bytes at `path` are not those of a model."""
+    """Raise if the first bytes at `path` are not those of a model that is here."""
     sources.check_meant(path)
     path = fetching.without_scheme(path)
     with located(path, code="KP105"):
         if fetching.is_hub(path):
             sources.check_hub()
         elif fetching.is_local(path) and not sources.is_archive(pathlib.Path(path)):
-            _reader_name(sources.one_level_down(pathlib.Path(path)))
+            here = sources.one_level_down(pathlib.Path(path))
+            paths.check_fetched(here)
+            _reader_name(here)
 
 
 @contextlib.contextmanager
