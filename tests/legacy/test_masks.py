@@ -72,6 +72,8 @@ def test_no_new_operation_has_the_name_of_a_layer_in_the_file(folder):
 def test_means_at_padding_that_become_data_are_told(form, folder):
     with pytest.warns(match="the mean that 'multi_head_attention' returned at padding"):
         keras_policies.load_model(folder / MEANS / form)
+    with pytest.warns(match="gradients of the scores of 'multi_head_attention' at pad"):
+        keras_policies.load_model(folder / MEANS / form)
 
 
 @pytest.mark.once("no backend differs")

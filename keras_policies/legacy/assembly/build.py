@@ -102,6 +102,7 @@ def build(
             *(LeftOut(text, "KP608", Outcome.COMPLETE) for text in unused),
             *left_out("KP605", masks.counting_padding(model, release, rebuilt)),
             *(LeftOut(x, "KP605", Outcome.LOST) for x in masks.hiding_all(model)),
+            *left_out("KP605", masks.without_gradients(model)),
             *left_out("KP607", added),
             *left_out("KP608", regularized),
             *left_out("KP610", different),

@@ -288,14 +288,34 @@ def hiding_all(model: keras.Model) -> Iterator[str]:
             "returns zeros from 3.14 on"
         )
     zeroing = [x.name for x in heads if _has_scores(x, {}) and _has_mask(x)]
-    ends = (x.name for x in layers if not x.supports_masking and _has_mask(x))
-    end = next(ends, None) if zeroing else None
-    if end is not None:
+    if zeroing and (end := _takes_padding(layers)):
         names = ", ".join(map(repr, zeroing))
         yield (
             f"the mean that {names} returned at padding: Keras 3 returns zeros from "
             f"3.14 on, which {end!r} takes for data"
         )
+
+
+def without_gradients(model: keras.Model) -> Iterator[str]:
+    """Yield the gradients of attention at padding, as a part, if a layer uses padding.
+
+    tf.keras added -1e9 to scores, which keeps their gradients; Keras 3 replaces them.
+    """
+    layers = keras_internals.sublayers(model)
+    heads = [x for x in layers if isinstance(x, keras.layers.MultiHeadAttention)]
+    masked = [x.name for x in heads if _has_mask(x) and x.supports_masking]
+    if masked and (end := _takes_padding(layers)):
+        names = ", ".join(map(repr, masked))
+        yield (
+            f"the gradients of the scores of {names} at padding, which {end!r} takes "
+            "for data"
+        )
+
+
+def _takes_padding(layers: Sequence[keras.Layer]) -> str | None:
+    """Return the name of a layer that takes padding for data, or None."""
+    ends = (x.name for x in layers if not x.supports_masking and _has_mask(x))
+    return next(ends, None)
 
 
 def _is_masked_grid(layer: keras.Layer) -> bool:
