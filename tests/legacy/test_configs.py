@@ -102,6 +102,17 @@ def test_the_model_trains_on_as_in_tensorflow(name, folder):
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-5)
 
 
+@pytest.mark.once("no backend matters")
+def test_an_average_that_begins_later_is_told(folder, tmp_path):
+    def change(config):
+        config["optimizer_config"]["config"]["use_ema"] = True
+
+    source, path = folder / "2.15.1/frozen_parts/model.h5", tmp_path / "model.h5"
+    legacy_files.edited(source, path, "training_config", change)
+    with pytest.warns(match="the average of weights from before the first step"):
+        keras_policies.load_model(path)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_policy_map_says_what_a_resizing_computes_in(folder, dtype):
     path = folder / "2.15.1" / "resizing_bicubic" / "model.h5"

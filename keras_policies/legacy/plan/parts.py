@@ -153,6 +153,8 @@ def changes(legacy: LegacyModel, tables: Iterable[str]) -> Iterator[str]:
     name, since = str(optimizer.get("class_name")), legacy.release
     if name == "Nadam" and {"decay", "schedule_decay"} & set(config):
         yield "the slow schedule of Nadam's momentum: that of Keras 3 ends in 100 steps"
+    if config.get("use_ema") and not legacy.optimizer.iterations:
+        yield "the average of weights from before the first step: Keras 3 begins later"
     is_standalone = legacy.written_by.startswith("Keras") and since == (2, 0)
     if is_standalone or "decay" not in config:
         return
