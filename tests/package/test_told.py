@@ -132,6 +132,16 @@ def opened(path):
     return max((x.outcome.value for x in told), default=COMPLETE)
 
 
+def test_a_layer_that_is_never_called_is_known_before_building(tmp_path):
+    def change(written):
+        written["config"]["layers"][-1]["inbound_nodes"] = []
+
+    path = legacy_files.edited(CONV, tmp_path / "edited.h5", "model_config", change)
+    with pytest.raises(keras_policies.LegacyModelError, match="takes the ten") as told:
+        keras_policies.load_model(path)
+    assert keras_policies.inspect_model(path).problem.startswith(told.value.reason)
+
+
 def test_inspect_convert_and_load_model_say_the_same(zoo, tmp_path, capsys):
     assert main(["inspect", str(zoo), "--recursive", "--json"]) == 1
     printed = capsys.readouterr().out

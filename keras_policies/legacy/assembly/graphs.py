@@ -30,7 +30,7 @@ def ends(config: Config, make: Make) -> tuple[Any, Any]:
     returned = {end.layer for end in call_outputs(config["output_layers"])}
     nodes: dict[str, Node] = {}
     outputs: Outputs = {}
-    for name, number in in_order(config["layers"]):
+    for name, number in in_order(config):
         layer = layers[name]
         if name not in nodes:
             nodes[name] = make(layer, is_output=name in returned)

@@ -25,7 +25,7 @@ def check(plan: Plan) -> None:
             settings = config.get("config")
             if configs.is_graph(config):
                 if "input_layers" in configs.settings(config):
-                    graph.in_order(configs.settings(config)["layers"])
+                    graph.in_order(configs.settings(config))
                 continue
             if _reads_texts(config) and not plan.options.texts_outside:
                 _check_tensorflow(config["class_name"])

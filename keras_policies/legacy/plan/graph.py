@@ -45,13 +45,15 @@ RECURRENT = {
 }
 
 
-def in_order(layers: Sequence[Config]) -> list[Call]:
-    """Return the calls of layers in Keras 3, each after those whose outputs it takes.
+def in_order(config: Config) -> list[Call]:
+    """Return a Functional's calls in Keras 3, each after those whose outputs it takes.
 
     Raise if there is no such order, or a call that is not in the graph.
     """
     before: dict[Call, list[Call]] = {}
-    taken = [*configs.call_outputs([layer["inbound_nodes"] for layer in layers])]
+    layers = config["layers"]
+    nests = [layer["inbound_nodes"] for layer in layers], config["output_layers"]
+    taken = [*configs.call_outputs([*nests])]
     for layer in layers:
         name, nodes = layer["name"], layer["inbound_nodes"]
         if (name, 0) in before:
