@@ -16,7 +16,7 @@ import keras_policies
 from keras_policies import DynamicLossScale, FixedLossScale, load_model
 from keras_policies.legacy.assembly import build, compiling
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
-from keras_policies.legacy.plan import plan
+from keras_policies.legacy.plan import parts, plan
 from keras_policies.legacy.readers import readers
 
 
@@ -110,6 +110,33 @@ def test_accuracy_is_that_of_its_release(written_by, loss, accuracy):
     targets = np.array([[1, 0, 1, 0], [0, 0, 1, 1]])
     found = model.evaluate(numbers, targets, verbose=0, return_dict=True)
     assert (found["accuracy"], found["acc"]) == (accuracy, accuracy)
+
+
+# Source: `categorical_crossentropy` in keras/losses.py of Keras 2.13, 2.14 and 2.15.
+@pytest.mark.parametrize(
+    ("written_by", "axis", "smoothing", "told"),
+    [
+        ("TensorFlow 2.15.1", 1, 0.1, ["the label smoothing over axis 1"]),
+        ("TensorFlow 2.14.0", -2, 0.1, ["the label smoothing over axis -2"]),
+        ("TensorFlow 2.15.1", -1, 0.1, []),
+        ("TensorFlow 2.15.1", 1, 0.0, []),
+        ("TensorFlow 2.13.1", 1, 0.1, []),
+    ],
+)
+def test_label_smoothing_over_another_axis_is_told(written_by, axis, smoothing, told):
+    config = {"label_smoothing": smoothing, "axis": axis}
+    loss = {"class_name": "CategoricalCrossentropy", "config": config}
+    legacy = LegacyModel(
+        path="model",
+        format="H5",
+        written_by=written_by,
+        config={},
+        records_policies=True,
+        weights={},
+        training_config={"loss": {"y": [loss]}},
+        optimizer=LegacyOptimizerState(),
+    )
+    assert [text.partition(",")[0] for text in parts.changes(legacy, [])] == told
 
 
 @pytest.mark.parametrize(

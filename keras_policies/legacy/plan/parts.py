@@ -20,6 +20,8 @@ NO_STATE = "the file holds none, as before the first step, so it starts anew"
 CLIPS = 2, 2  # the first TensorFlow whose `fit` obeys clipnorm and clipvalue
 SHRINKAGE = "l2_shrinkage_regularization_strength"
 MOVES_ROWS = "SGD", "RMSprop", "Adamax", "Adadelta"
+# The first TensorFlow whose label smoothing divides by the size of the loss's axis.
+SMOOTHED, SMOOTHS_BY_AXIS = "CategoricalCrossentropy", (2, 14)
 FROZEN = "that of all weights, which are frozen now"
 UNREAD = "nothing tells its variables in the file apart, so it starts anew"
 NOT_WRITTEN = "tf.keras wrote none of optimizers.legacy to .keras files: it starts anew"
@@ -140,11 +142,13 @@ def _tables(config: Config) -> Iterator[str]:
 
 
 def changes(legacy: LegacyModel, tables: Iterable[str]) -> Iterator[str]:
-    """Yield how optimizers up to TensorFlow 2.10 trained, where Keras 3 differs.
+    """Yield how losses and optimizers of TensorFlow trained, where Keras 3 differs.
 
-    Later, they are in `optimizers.legacy`. Their configs have a `decay`. `tables` are
-    the names of the embeddings that the model trains.
+    Optimizers up to TensorFlow 2.10 are in `optimizers.legacy` later. Their configs
+    have a `decay`. `tables` are the names of the embeddings that the model trains.
     """
+    if legacy.release >= SMOOTHS_BY_AXIS:
+        yield from _smoothings((legacy.training_config or {}).get("loss"))
     written = (legacy.training_config or {}).get("optimizer_config")
     if not isinstance(written, dict):
         return
@@ -166,6 +170,22 @@ def changes(legacy: LegacyModel, tables: Iterable[str]) -> Iterator[str]:
     if config.get("momentum", 1.0) and name in MOVES_ROWS:
         for each in tables:
             yield f"that {name} moved only those rows of {each!r} that are in the batch"
+
+
+def _smoothings(losses: Any) -> Iterator[str]:
+    """Yield the label smoothing of losses that spread it over another axis."""
+    if isinstance(losses, list | tuple):
+        for each in losses:
+            yield from _smoothings(each)
+    elif isinstance(losses, dict):
+        config = losses.get("config")
+        if losses.get("class_name") != SMOOTHED or not isinstance(config, dict):
+            yield from _smoothings([*losses.values()])
+        elif config.get("label_smoothing") and config.get("axis", -1) != -1:
+            yield (
+                f"the label smoothing over axis {config['axis']}, unless that is the "
+                "last: Keras 3 divides it by the size of the last axis"
+            )
 
 
 def without_state(plan: Plan) -> Iterator[LeftOut]:
