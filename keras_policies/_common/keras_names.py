@@ -152,8 +152,10 @@ def accepted(class_name: str, module: str = "keras.layers") -> frozenset[str] | 
     texts = (node.value for node in nodes if isinstance(node, ast.Constant))
     arguments |= {x for x in texts if isinstance(x, str) and x.isidentifier()}
     for base in cls.bases if passes_on else ():
-        if isinstance(base, ast.Name):  # others take none, such as BackendLayer
+        if isinstance(base, ast.Name):
             arguments |= accepted(base.id, module) or set()
+        elif isinstance(base, ast.Attribute):  # `layers.Layer`
+            arguments |= accepted(base.attr) or set()
     return frozenset(arguments)
 
 

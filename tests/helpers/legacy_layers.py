@@ -92,7 +92,7 @@ KNOWN = (
     ),
     Known(
         STRINGS,
-        "ok|stock Keras|refused: .*requires TensorFlow",
+        "ok|stock Keras|refused: .*with TensorFlow, not installed here",
         "needs TensorFlow",
         "jax torch",
     ),

@@ -1,5 +1,6 @@
 """Objects named like those of Keras, written by write_namesakes.py."""
 
+import inspect
 import json
 import warnings
 
@@ -10,6 +11,7 @@ import pytest
 
 import keras_policies
 from keras_policies import LegacyModelError
+from keras_policies._common import keras_names
 from keras_policies.legacy.plan import classes
 
 ARCHIVE = legacy_files.FOLDER / "namesakes.tar.xz"
@@ -58,6 +60,16 @@ def loss_of(model, case):
     data = np.load(case / "data.npz")
     found = model.evaluate(data["x"], data["x"][:, :3], verbose=0)
     return found, float(data["loss"].ravel()[0])
+
+
+def test_the_arguments_of_each_layer_are_known_without_importing_keras():
+    for name, cls in vars(keras.layers).items():
+        if isinstance(cls, type) and issubclass(cls, keras.Layer):
+            parameters = inspect.signature(cls.__init__).parameters.values()
+            taken = {x.name for x in parameters if x.kind is not x.VAR_KEYWORD}
+            passes_on = any(x.kind is x.VAR_KEYWORD for x in parameters)
+            taken |= {"name", "dtype", "trainable"} if passes_on else set()
+            assert taken - {"self"} <= keras_names.accepted(name), name
 
 
 @pytest.mark.parametrize(

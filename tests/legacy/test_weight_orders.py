@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.once("no backend matters here")
 # What is not about weights.
-@pytest.mark.filterwarnings("ignore:.*(were left out|it trains differently)")
+@pytest.mark.filterwarnings("ignore:.*(were left out|it trains differently|is frozen)")
 @pytest.mark.parametrize(
     ("release", "form"),
     [pytest.param(*k, marks=() if k[0] == legacy_files.NEWEST else OLD) for k in FILES],

@@ -9,7 +9,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.plan import graph
+from keras_policies.legacy.plan import fixed_training, graph
 from keras_policies.legacy.plan.plan import Plan
 
 STOCK, TENSORFLOW = "keras.layers", "tensorflow"
@@ -54,7 +54,7 @@ def _check_texts(plan: Plan, backend: str) -> None:
 
 def _configs(value: Any) -> Iterator[Config]:
     """Yield the configs of models and of Keras's own layers, at any depth."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         for item in value:
             yield from _configs(item)
     elif isinstance(value, dict):
@@ -63,8 +63,8 @@ def _configs(value: Any) -> Iterator[Config]:
             is_stock or configs.is_graph(value)
         ):
             yield value
-        for item in value.values():
-            yield from _configs(item)
+        for key in fixed_training.INNER:
+            yield from _configs(configs.settings(value).get(key))
 
 
 def _check_tensorflow(class_name: str) -> None:
