@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import keras_policies
+from keras_policies.legacy.assembly.keras_differences import frozen_parts
 
 ARCHIVE = legacy_files.FOLDER / "frozen.tar.xz"
 OBJECTS = {"Pair": frozen_models.pair(keras)}
@@ -105,3 +106,26 @@ def test_nothing_is_loaded_if_no_name_is_that_of_a_layer(folder):
         keras_policies.load_weights(
             model, folder / "2.15.1" / "fine_tuned" / "weights.h5", by_name=True
         )
+
+
+class Block(keras.layers.Layer):
+    def __init__(self, inner):
+        super().__init__(trainable=False)
+        self.inner = inner
+
+    def call(self, inputs):
+        return self.inner(inputs)
+
+
+@pytest.mark.once("no backend matters")
+def test_a_part_of_a_frozen_layer_is_trained_where_a_trainable_layer_has_it_too():
+    """As tf.keras 2.15 does, whose `trainable_weights` are those of `shared` alone."""
+    x = keras.Input((3,))
+    shared, own = (keras.layers.Dense(3, name=name) for name in ("shared", "own"))
+    model = keras.Model(x, Block(own)(Block(shared)(shared(x))))
+    told = [*frozen_parts.freeze(model)]
+    assert [each.path for each in model.trainable_weights] == [
+        "shared/kernel",
+        "shared/bias",
+    ]
+    assert len(told) == 1
