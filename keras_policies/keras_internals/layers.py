@@ -276,9 +276,9 @@ def fresh_names() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reserved_names(names: Iterable[str]) -> Iterator[None]:
-    """Give none of some names, such as `softmax_1`, automatically inside a context.
+    """Keep Keras from naming new layers like layers of a file, inside a context.
 
-    The names in a model must be unique, and Keras does not count those of files.
+    The names in a model must be unique, and Keras does not count those in files.
     """
     counters = _name_counters()
     before = {**counters}

@@ -174,14 +174,9 @@ def changes(legacy: LegacyModel, tables: Iterable[str]) -> Iterator[str]:
 
 def _smoothings(losses: Any) -> Iterator[str]:
     """Yield the label smoothing of losses that spread it over another axis."""
-    if isinstance(losses, list | tuple):
-        for each in losses:
-            yield from _smoothings(each)
-    elif isinstance(losses, dict):
-        config = losses.get("config")
-        if losses.get("class_name") != SMOOTHED or not isinstance(config, dict):
-            yield from _smoothings([*losses.values()])
-        elif config.get("label_smoothing") and config.get("axis", -1) != -1:
+    for loss in filter(training.is_config, trees.leaves(losses, training.is_config)):
+        config = configs.settings(loss) if loss["class_name"] == SMOOTHED else {}
+        if config.get("label_smoothing") and config.get("axis", -1) != -1:
             yield (
                 f"the label smoothing over axis {config['axis']}, unless that is the "
                 "last: Keras 3 divides it by the size of the last axis"

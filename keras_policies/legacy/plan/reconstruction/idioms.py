@@ -45,6 +45,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.guards import budget, limits
 
 DROPOUT = "_Dropout"
+FUSED = "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"
 # Ops that compute a rate, or the scale 1 / (1 - rate).
 COMPUTES: Mapping[str, Callable[[float, float], float]] = {
     "RealDiv": lambda a, b: a / b if b else math.inf,
@@ -285,11 +286,8 @@ def _lengths(
     return lists[0].inputs[0] if len(lists) == 1 else None
 
 
-FUSED = "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"
-
-
 def _without_statistics(node: Node, nodes: Mapping[str, Node]) -> Node:
-    """Return a FusedBatchNorm of a second call without what the first call assigned.
+    """Return a FusedBatchNorm that takes the statistics from before earlier calls.
 
     In training, its result does not depend on the moving statistics.
     """
