@@ -1,11 +1,11 @@
 """Run README's two commands on every Python that is installed.
 
-    python tools/pythons.py FOLDER [--python 3.14 ...] [--tests PATH ...] [--lowest]
+    python tools/pythons.py FOLDER [--python 3.14] [--only newest] [--tests PATH ...]
 
 Finds Python 3.10 to 3.14 on the PATH and in pyenv, and runs the commands in a copy of
 the repository, with virtualenvs in FOLDER: once with the newest dependencies, and once
-with the lowest that pyproject.toml allows and this Python has a wheel of. `--tests`
-replaces the tests of the second command by some; `--lowest` leaves the newest out.
+with the lowest that pyproject.toml allows and this Python has a wheel of, or `--only`
+with one of the two. `--tests` replaces the tests of the second command by some.
 Prints a table, and exits with 1 if a command failed.
 """
 
@@ -20,6 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).parents[1]
 PYTHONS = "3.10", "3.11", "3.12", "3.13", "3.14"
+KINDS = "newest", "lowest"
 BOUND = re.compile(r'^    "([\w-]+)>=([\d.]+)"', re.MULTILINE)
 COMMAND = re.compile(r"^python3 -m venv .*", re.MULTILINE)
 # What README's second command runs -> the same with some tests.
@@ -83,17 +84,18 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--python", nargs="+", default=PYTHONS)
     parser.add_argument("--tests", nargs="+", default=[])
-    parser.add_argument("--lowest", action="store_true")
+    parser.add_argument("--only", nargs=1, choices=KINDS, default=KINDS)
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     programs, results = installed(), {}
     for version in options.python:
-        for is_lowest in (True,) if options.lowest else (False, True):
-            name = f"{version}, {'lowest' if is_lowest else 'newest'}"
+        for kind in options.only:
+            name = f"{version}, {kind}"
             if version not in programs:
                 results[name] = ["not installed"]
                 continue
+            is_lowest = kind == "lowest"
             results[name] = run(programs[version], folder, options.tests, is_lowest)
     for name, outcomes in results.items():
         print(f"Python {name}: {', '.join(outcomes)}")
