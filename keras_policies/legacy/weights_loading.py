@@ -13,6 +13,7 @@ from keras_policies.legacy.assembly import (
     archive_paths,
     checkpoint_objects,
     compiling,
+    made_in_code,
     own_classes,
     targets,
     weights,
@@ -82,7 +83,7 @@ def load_weights(
     Layers with weights are paired by their order, as in tf.keras: the first in the file
     with the first in the model. A checkpoint of a compiled model also has the state of
     the optimizer: slots, iterations and loss scale. The state is restored if `model` is
-    compiled.
+    compiled. Vocabularies are no weights: lookup layers without one are named.
 
     Args:
         model: `keras.Model`, built.
@@ -166,6 +167,10 @@ def load_weights(
         not_loaded += [f"the state of the optimizer: {each}" for each in problems]
         if isinstance(model.optimizer, LossScaleOptimizer):
             compiling.restore_loss_scale(model.optimizer, state)
+    not_loaded += [
+        f"the vocabulary of {name!r}, which is empty: call its set_vocabulary"
+        for name in made_in_code.empty_lookups(model)
+    ]
     if not_loaded:
         left, file = "; ".join(not_loaded), one_line(str(path))
         warn.warn(f"{file}: the weights were loaded, without these: {left}.")

@@ -82,6 +82,7 @@ def digest(value):
     return hashlib.sha256(data).hexdigest()
 
 
+@pytest.mark.slow("TensorFlow")
 def test_every_tensor_is_that_of_tensorflow_byte_for_byte():
     pytest.importorskip("tensorflow", reason="the oracle")
     assert len(PREFIXES) > 30
@@ -103,6 +104,7 @@ def sharded(tmp_path_factory):
     return folder / "all"
 
 
+@pytest.mark.slow("TensorFlow")
 def test_shards_dtypes_strings_and_many_blocks(sharded):
     checkpoint = Checkpoint(sharded)
     assert len({entry.shard for entry in checkpoint.entries.values()}) == 6
@@ -119,6 +121,7 @@ def test_shards_dtypes_strings_and_many_blocks(sharded):
     assert many.ctypes.data % 64 == 0  # jax takes it without a copy
 
 
+@pytest.mark.slow("TensorFlow")
 def test_a_missing_shard_is_named(sharded, tmp_path):
     for path in sharded.parent.glob("all*"):
         shutil.copy(path, tmp_path)

@@ -7,6 +7,7 @@ import lzma
 import os
 import pathlib
 import shutil
+import sys
 import tarfile
 import threading
 import urllib.request
@@ -19,7 +20,7 @@ import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies import LegacyModelError, load_model, load_weights
+from keras_policies import LegacyModelError, convert_model, load_model, load_weights
 from keras_policies._common import files
 from keras_policies.cli.main import main
 
@@ -54,6 +55,47 @@ def copied(source, folder):
     return path
 
 
+def test_a_model_is_passed_in_place_of_what_was_made_of_it(tmp_path):
+    (tmp_path / "model.tflite").write_bytes(b"\x1c\0\0\0TFL3")
+    advice = "Lite model, .* Pass the model that it was converted from"
+    refused(advice, tmp_path / "model.tflite")
+    assert opens(H5)
+
+
+@pytest.mark.parametrize("package", ["fsspec", "huggingface_hub"])
+def test_what_needs_another_package_is_downloaded_by_hand(
+    package, tmp_path, monkeypatch
+):
+    address = "memory://advised/model.h5" if package == "fsspec" else "hf://user/old"
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, package, None)
+        refused(f"Run pip install {package}", address)
+    if package == "huggingface_hub":
+        found = copied(SAVED_MODEL, tmp_path)
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: found)
+        assert opens(address)
+        return
+    system = fsspec.filesystem("memory")
+    system.pipe("/advised/model.h5", H5.read_bytes())
+    try:
+        system.get("/advised/model.h5", str(tmp_path / "model.h5"))
+        assert opens(tmp_path / "model.h5")
+        assert opens(address)
+    finally:
+        system.rm("/advised", recursive=True)
+
+
+@pytest.mark.parametrize("name", ["aux.keras", "folder.keras"])
+def test_a_file_is_written_under_another_name(name, tmp_path, monkeypatch):
+    (tmp_path / "folder.keras").mkdir()
+    with monkeypatch.context() as windows:
+        windows.setattr(files, "IS_WINDOWS", name == "aux.keras")
+        with pytest.raises(LegacyModelError, match="Choose another name"):
+            convert_model(H5, tmp_path / name, plain=False)
+    convert_model(H5, tmp_path / "new.keras", plain=False)
+    assert opens_in_keras(tmp_path / "new.keras")
+
+
 VARIABLES = pathlib.Path("variables")
 INDEX, DATA = VARIABLES / "variables.index", VARIABLES / "variables.data-00000-of-00001"
 
@@ -72,6 +114,7 @@ INDEX, DATA = VARIABLES / "variables.index", VARIABLES / "variables.data-00000-o
         (SAVED_MODEL, INDEX, 0.5, "Copy the file again"),
         (SAVED_MODEL, INDEX, None, "Copy the whole folder of the model"),
         (SAVED_MODEL, DATA, None, "Copy all files of the checkpoint, not only the in"),
+        (SAVED_MODEL, DATA, "flip", "checksum of .* does not match.* Copy the file ag"),
     ],
 )
 def test_a_broken_part_is_copied_again(source, part, content, advice, tmp_path):
@@ -79,6 +122,8 @@ def test_a_broken_part_is_copied_again(source, part, content, advice, tmp_path):
     file, whole = path / part if part else path, (source / part).read_bytes()
     if content is None:
         file.unlink()
+    elif content == "flip":  # the lowest bit of a weight
+        file.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     else:
         cut = int(len(whole) * content) if isinstance(content, float) else None
         file.write_bytes(content if cut is None else whole[:cut])

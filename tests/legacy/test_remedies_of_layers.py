@@ -25,8 +25,9 @@ from keras_policies.legacy.plan import lambdas
 DENSE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
 H5 = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
 TOWER = legacy_files.FOLDER / "inner" / "2.4.4" / "tower" / "saved_model"
+LOOK_UP = legacy_files.FOLDER / "lookups/2.15.1/StringLookup-adapted/model.keras"
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
-needs_tensorflow = pytest.mark.skipif(not HAS_TENSORFLOW, reason="look-ups need it")
+NEEDS_TENSORFLOW = pytest.mark.skipif(not HAS_TENSORFLOW, reason="look-ups need it")
 not_on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() == "tensorflow", reason="advice about the other backends"
 )
@@ -194,7 +195,8 @@ def test_a_backend_that_computes_otherwise_is_left_out(tmp_path):
     assert is_called(model, np.ones((2, 2, 3), "float32"))
 
 
-@needs_tensorflow
+@pytest.mark.slow("TensorFlow")
+@NEEDS_TENSORFLOW
 def test_text_layers_whose_shapes_keras_gets_wrong_are_left_outside(folder):
     """The counts of a TextVectorization have an axis more than they have at a call."""
     path = folder / "texts" / "2.15.1" / "several" / "model.keras"
@@ -204,17 +206,32 @@ def test_text_layers_whose_shapes_keras_gets_wrong_are_left_outside(folder):
     assert is_called(model, keras_policies.text_inputs(model)(["great film", "a"]))
 
 
-@needs_tensorflow
-def test_a_layer_that_needs_tensorflow_opens_where_it_is_installed(folder, monkeypatch):
-    path = folder / "tables" / "2.15.1" / "words" / "model"
+@pytest.mark.slow("TensorFlow")
+@NEEDS_TENSORFLOW
+def test_a_layer_that_needs_tensorflow_opens_where_it_is_installed(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(importlib.util, "find_spec", lambda name: None)
-        found = keras_policies.inspect_model(path)
+        found = keras_policies.inspect_model(LOOK_UP)
     assert (found.code, found.opens_if) == ("KP403", True)
     assert "Install TensorFlow (pip install tensorflow)" in found.problem
     assert "With texts='outside', text inputs do not need it" in found.problem
-    assert keras_policies.inspect_model(path).problem is None
-    assert opened(path).name
+    assert keras_policies.inspect_model(LOOK_UP).problem is None
+    assert opened(LOOK_UP).get_layer("layer").vocabulary_size() > 1
+
+
+@pytest.mark.slow("TensorFlow")
+@NEEDS_TENSORFLOW
+def test_a_look_up_without_words_is_given_them_as_advised():
+    inputs = keras.Input((2,), dtype="string")
+    model = keras.Model(inputs, keras.layers.StringLookup(name="words")(inputs))
+    with pytest.warns(UserWarning, match="of 'words', which is empty: call its set_v"):
+        load_weights(model, LOOK_UP)
+    words = opened(LOOK_UP).get_layer("layer").get_vocabulary()
+    model.get_layer("words").set_vocabulary(words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_weights(model, LOOK_UP)
+    assert model.get_layer("words").get_vocabulary() == words
 
 
 def test_a_signature_of_the_tensors_after_the_parser_opens(folder):
@@ -321,7 +338,8 @@ def test_recordings_are_written_as_advised(tmp_path):
     assert is_called(keras.models.load_model(new), x)
 
 
-@needs_tensorflow
+@pytest.mark.slow("TensorFlow")
+@NEEDS_TENSORFLOW
 @not_on_tensorflow
 def test_recorded_texts_are_compared_outside_as_advised(tmp_path):
     folder = legacy_files.unpacked_models(

@@ -344,7 +344,7 @@ def architecture(class_name, between=()):
     """Return a model of TextVectorization and Embedding, with layers in between."""
     entry = {"batch_input_shape": [None, 1], "dtype": "string", "name": "review"}
     words = {"name": "words", "vocabulary": ["great", "bad"]}
-    words |= {"output_mode": "int", "output_sequence_length": 3}
+    words |= {"output_mode": "int", "output_sequence_length": 3, "ngrams": None}
     words |= {"standardize": "lower_and_strip_punctuation", "split": "whitespace"}
     layers = [
         {"class_name": "InputLayer", "config": entry},
@@ -423,8 +423,15 @@ def test_what_else_reads_the_texts_of_a_sequential_is_named(tmp_path):
     shaped = {"name": "shaped", "dtype": "string", "target_shape": [1]}
     between = [{"class_name": "Reshape", "config": shaped}]
     path.write_text(json.dumps(architecture("Sequential", between)))
-    with pytest.raises(LegacyModelError, match="'shaped': Reshape reads texts; "):
+    told = (
+        "'shaped': Reshape reads texts; .* or leave texts='outside' out and set KERAS"
+    )
+    with pytest.raises(LegacyModelError, match=told):
         load_model(path, texts="outside")
+    if keras.backend.backend() == "tensorflow":
+        with pytest.warns(UserWarning, match="all weights are new"):
+            model = load_model(path)
+        assert model(keras.ops.convert_to_tensor([["bad"]])).shape[0] == 1
 
 
 def test_a_function_of_the_user_that_standardizes_is_named(folder, tmp_path):
@@ -437,8 +444,13 @@ def test_a_function_of_the_user_that_standardizes_is_named(folder, tmp_path):
                 assert content.count(b'"lower_and_strip_punctuation"') == 1
                 content = content.replace(b"lower_and_strip_punctuation", b"tidy")
             new.writestr(name, content)
-    with pytest.raises(LegacyModelError, match="'words': its standardize is 'tidy'"):
-        load_model(path, {"tidy": lambda texts: texts}, texts="outside")
+    told = "'words': its standardize is 'tidy'.* Leave texts='outside' out, and set KER"
+    own = {"tidy": lambda texts: texts}
+    with pytest.raises(LegacyModelError, match=told):
+        load_model(path, own, texts="outside")
+    if keras.backend.backend() == "tensorflow":
+        model = load_model(path, own)
+        assert model(keras.ops.convert_to_tensor([["great"]])).shape[0] == 1
 
 
 def test_a_model_that_reads_its_texts_itself_has_none_outside(sentiment):

@@ -90,7 +90,8 @@ class Losses:
                 raise LegacyModelError(
                     f"its {name} gives {variable.path!r} the loss {loss:.6g}; the "
                     f"file records {losses}.",
-                    f"Pass your own: {hints.custom_object(name)}.",
+                    f"Pass its regularizer ({hints.CUSTOM_OBJECTS}); "
+                    f"{hints.UNVERIFIED} opens it as it is.",
                     suspects=[name],
                     code="KP501",
                 )

@@ -129,11 +129,25 @@ def fill_lookups(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> 
                 _fill(layer, learned[0] if learned else Vocabulary())
 
 
+def empty_lookups(model: keras.Model) -> list[str]:
+    """Return the names of the lookup layers that have no vocabulary."""
+    layers = keras_internals.sublayers(model)
+    return [x.name for x in layers if isinstance(x, CLASSES) and _is_empty(x)]
+
+
+def _kind(layer: keras.Layer) -> str:
+    return next(cls for cls in CLASSES if isinstance(layer, cls)).__name__
+
+
+def _is_empty(layer: keras.Layer) -> bool:
+    special = special_tokens(_kind(layer), layer.get_config())
+    return bool(layer.vocabulary_size() <= len(special))
+
+
 def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
-    kind = next(cls for cls in CLASSES if isinstance(layer, cls)).__name__
-    config = layer.get_config()
-    if layer.vocabulary_size() > len(special_tokens(kind, config)):
+    if not _is_empty(layer):
         return
+    kind, config = _kind(layer), layer.get_config()
     try:
         filled = preprocessing.lookup_arguments(kind, config, learned, safe_mode=True)
     except preprocessing.NothingLearnedError as error:
