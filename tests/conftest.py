@@ -4,6 +4,8 @@ import gc
 import importlib.util
 import os
 import pathlib
+import pkgutil
+import shutil
 import sys
 import tempfile
 import zlib
@@ -19,9 +21,10 @@ import compile_quickly  # noqa: F401 - before jax reads its flags
 import float16_cpu  # before keras: it may turn oneDNN off
 import keras
 import pytest
-from legacy_files import IS_LOWEST_KERAS
+from legacy_files import IS_LOWEST_KERAS, MORE
 
 import keras_policies  # noqa: F401 - installs the patches
+from keras_policies import cli
 from keras_policies.legacy import plain_keras as plain
 
 collect_ignore = ["data"]
@@ -135,15 +138,22 @@ def plain_keras_of_texts(plain_keras):
 
 @pytest.fixture
 def unprivileged():
-    """Yield an empty folder, as a user whom permissions stop, which root is not."""
+    """Yield an empty folder, as a user whom permissions stop, which root is not.
+
+    Beside it is a model, since only root may be able to read those of the repository.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "work")
         os.chmod(folder, 0o755)
+        shutil.copy(MORE / "2.4.4" / "amsgrad" / "model.h5", folder)
         path.mkdir()
         if sys.platform == "win32":
             pytest.skip("Windows has other permissions")
         is_root = os.geteuid() == 0
         if is_root:
+            # What is imported later may be in a folder that only root may read.
+            for module in pkgutil.iter_modules(cli.__path__, f"{cli.__name__}."):
+                importlib.import_module(module.name)
             os.chown(path, NOBODY, NOBODY)
             os.seteuid(NOBODY)
         try:

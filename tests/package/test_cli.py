@@ -737,9 +737,9 @@ def test_what_can_be_known_is_told_before_keras_is_imported(zoo, arguments, reas
 
 def test_a_parent_that_may_not_be_written_to_is_named(unprivileged, capsys):
     unprivileged.chmod(0o500)
-    locked = unprivileged / "new"
-    assert main(["convert", MODEL, "--output-dir", str(locked)]) == 1
-    assert main(["convert", MODEL, f"{unprivileged}/new.keras"]) == 1
+    model, locked = f"{unprivileged.parent}/model.h5", unprivileged / "new"
+    assert main(["convert", model, "--output-dir", str(locked)]) == 1
+    assert main(["convert", model, f"{unprivileged}/new.keras"]) == 1
     errors = capsys.readouterr().err.splitlines()
     problem = f"the folder '{unprivileged}' is not writable: Permission denied."
     assert [line.endswith(problem) for line in errors] == [True, True]
