@@ -112,6 +112,24 @@ def test_a_ragged_constant_is_padded_in_code(folder, form):
     assert found.tolist() == [[4.0, 0.0], [8.0, 12.0]]
 
 
+def test_a_model_without_weights_is_called_as_advised():
+    kernel = load_model(ARCHIVE, compile=False).layers[0].kernel
+    model = load_model(ARCHIVE, compile=False)
+    new = keras.Sequential([keras.layers.deserialize(x) for x in configs(model)])
+    with pytest.raises(LegacyModelError, match="Call it on a batch, or model.build"):
+        load_weights(new, ARCHIVE)
+    new(np.ones((1, kernel.shape[0]), "float32"))
+    load_weights(new, ARCHIVE)
+    found, expected = map(keras.ops.convert_to_numpy, (new.layers[0].kernel, kernel))
+    assert found.tolist() == expected.tolist()
+
+
+def configs(model):
+    """Return the layers of a model as configs, without their shapes."""
+    layers = [keras.layers.serialize(layer) for layer in model.layers]
+    return [{k: v for k, v in each.items() if k != "build_config"} for each in layers]
+
+
 class LocallyConnected1D(layers.Layer):
     """Windows of one column of (channels, columns); a softmax over columns."""
 

@@ -92,8 +92,11 @@ def test_a_file_is_written_under_another_name(name, tmp_path, monkeypatch):
         windows.setattr(files, "IS_WINDOWS", name == "aux.keras")
         with pytest.raises(LegacyModelError, match="Choose another name"):
             convert_model(H5, tmp_path / name, plain=False)
-    convert_model(H5, tmp_path / "new.keras", plain=False)
-    assert opens_in_keras(tmp_path / "new.keras")
+    with pytest.raises(LegacyModelError, match="no folder .* Create it first"):
+        convert_model(H5, tmp_path / "new" / "new.keras", plain=False)
+    (tmp_path / "new").mkdir()
+    convert_model(H5, tmp_path / "new" / "new.keras", plain=False)
+    assert opens_in_keras(tmp_path / "new" / "new.keras")
 
 
 VARIABLES = pathlib.Path("variables")

@@ -479,6 +479,30 @@ def test_the_command_writes_the_texts_beside_the_model(folder, tmp_path, capsys)
     assert not new.exists()
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="has texts")
+def test_a_look_up_made_in_code_is_created_as_advised(folder):
+    def ranking(number):
+        class Ranking(keras.Model):
+            def __init__(self, **options):
+                super().__init__(**options)
+                self.words = keras.layers.StringLookup(num_oov_indices=number)
+                self.rows = keras.layers.Embedding(4, 3)
+                self.others = keras.layers.Embedding(5, 3)
+                self.top = keras.layers.Dense(2)
+
+            def call(self, inputs):
+                words = self.words(keras.tree.flatten(inputs)[1])
+                return self.top(self.rows(words) + self.others(words))
+
+        return Ranking
+
+    path = folder / "2.15.1" / "ranking" / "saved_model"
+    with pytest.raises(LegacyModelError, match="'words'.* Create it with the num_oov_"):
+        load_model(path, {"Ranking": ranking(5)})
+    model = load_model(path, {"Ranking": ranking(1)}, verify=False)
+    assert model.words.vocabulary_size() > 1
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_texts_that_the_code_of_a_class_reads_stay_inside(release, folder):
     pytest.importorskip("tensorflow", reason="StringLookup of Keras needs it")

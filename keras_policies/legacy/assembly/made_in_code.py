@@ -18,6 +18,10 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.plan import preprocessing
 
+AS_IN_FILE = (
+    "Create it with the num_oov_indices, mask_token and oov_token that it had in the "
+    "file."
+)
 CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 
 
@@ -153,10 +157,13 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
     except preprocessing.NothingLearnedError as error:
         reason = f"this {kind} would be empty: {error}."
         raise LegacyModelError(reason, code="KP305") from None
+    except LegacyModelError as error:
+        error.hint = AS_IN_FILE
+        raise
     current, wanted = (item.get("num_oov_indices") for item in (config, filled))
     if current != wanted:
         raise LegacyModelError(
             f"this {kind} has num_oov_indices={current}, the file's has {wanted}.",
-            f"Create it with num_oov_indices={wanted}.",
+            AS_IN_FILE,
         )
     layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

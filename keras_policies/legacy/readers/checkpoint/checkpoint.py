@@ -214,8 +214,7 @@ def _read_header(data: bytes) -> Message:
     if header.version.min_consumer > FORMAT_VERSION:
         raise LegacyModelError(
             "written in a newer format: it asks for readers of version "
-            f"{header.version.min_consumer}, this one reads {FORMAT_VERSION}.",
-            "Install a newer keras-policies.",
+            f"{header.version.min_consumer}, this one reads {FORMAT_VERSION}."
         )
     if header.num_shards < 1:
         reason = f"corrupt: it claims {header.num_shards} shards, expected at least 1."
