@@ -140,7 +140,7 @@ def empty_lookups(model: keras.Model) -> list[str]:
 
 
 def _kind(layer: keras.Layer) -> str:
-    return next(cls for cls in CLASSES if isinstance(layer, cls)).__name__
+    return str(next(cls for cls in CLASSES if isinstance(layer, cls)).__name__)
 
 
 def _is_empty(layer: keras.Layer) -> bool:
