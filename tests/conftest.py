@@ -20,8 +20,9 @@ os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
 import compile_quickly  # noqa: F401 - before jax reads its flags
 import float16_cpu  # before keras: it may turn oneDNN off
 import keras
+import legacy_files
 import pytest
-from legacy_files import IS_LOWEST_KERAS, MORE
+from legacy_files import IS_LOWEST_KERAS
 
 import keras_policies  # noqa: F401 - installs the patches
 from keras_policies import cli
@@ -145,7 +146,7 @@ def unprivileged():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "work")
         os.chmod(folder, 0o755)
-        shutil.copy(MORE / "2.4.4" / "amsgrad" / "model.h5", folder)
+        shutil.copy(legacy_files.folder("more") / "2.4.4/amsgrad/model.h5", folder)
         path.mkdir()
         if sys.platform == "win32":
             pytest.skip("Windows has other permissions")

@@ -8,6 +8,7 @@ import html
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 import textwrap
 
@@ -155,16 +156,19 @@ def loss_scale(scales):
 
 def report():
     """Draw what `convert` prints of models of four kinds."""
-    names = {
-        "dense.h5": "corpus/2.4.4/seq_dense_bf16/model.h5",
-        "mixed": "corpus/2.4.4/func_conv_fixed/saved_model",
-        "lost_class": "more/2.15.1/custom_layer/saved_model",
-    }
+    corpus, missing = MODELS / "corpus/2.4.4", "2.15.1/custom_layer/saved_model"
     with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(MODELS / "more.tar.xz") as archive:
+            archive.extractall(folder, filter="data")
+        names = {
+            "dense.h5": corpus / "seq_dense_bf16/model.h5",
+            "mixed": corpus / "func_conv_fixed/saved_model",
+            "lost_class": pathlib.Path(folder, missing),
+        }
         zoo = pathlib.Path(folder, "zoo")
         zoo.mkdir()
         for name, source in names.items():
-            (zoo / name).symlink_to(MODELS / source)
+            (zoo / name).symlink_to(source)
         command = ["convert", "zoo", "--recursive", "--output-dir", "new"]
         program = [sys.executable, "-W", "ignore", "-m", "keras_policies_cli"]
         done = subprocess.run(

@@ -1,5 +1,6 @@
 """The legacy files of tests/data/legacy, and what was recorded about each."""
 
+import atexit
 import collections
 import functools
 import json
@@ -7,6 +8,7 @@ import pathlib
 import re
 import shutil
 import tarfile
+import tempfile
 
 import h5py
 import keras
@@ -38,7 +40,7 @@ needs_transposes = pytest.mark.skipif(
     reason="this Keras computes transposed convolutions wrongly on torch",
 )
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
-CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
+CORPUS = FOLDER / "corpus"
 # For `TarFile.extractall`: Python 3.10.0 to 3.10.11 have no filters.
 AS_DATA = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}
@@ -165,6 +167,14 @@ def unpacked(folder, archives):
         with tarfile.open(path) as archive:
             archive.extractall(folder, **AS_DATA)
     return folder
+
+
+@functools.cache
+def folder(archive):
+    """Return a folder with what a tar archive of this package has, for this process."""
+    made = tempfile.mkdtemp(prefix=f"legacy-{archive}-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return unpacked(pathlib.Path(made), [FOLDER / f"{archive}.tar.xz"])
 
 
 def unpacked_models(folder, archive, names):

@@ -28,10 +28,10 @@ MAX_LOOPS = 8 * LOOPS
 MAX_WAIT, ADDRESS_SPACE = 900, 24 * 1024**3
 # Action -> the small model that is opened first.
 SMALL = {
-    "convert": "more/2.15.1/amsgrad/model.h5",
+    "convert": "more.tar.xz/2.15.1/amsgrad/model.h5",
     "inspect": "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
     "load": "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
-    "weights": "more/2.15.1/amsgrad/checkpoint",
+    "weights": "more.tar.xz/2.15.1/amsgrad/checkpoint",
 }
 
 

@@ -22,9 +22,9 @@ from hostile_bytes import Link, Pipe
 from keras_policies.legacy.readers.checkpoint import protos
 
 MODULE = "lost/2.15.1.tar.xz/2.15.1/module_signatures/model"
-KERAS = "more/2.15.1/amsgrad/model.keras"
-CHECKPOINT = "more/2.15.1/amsgrad/checkpoint"
-SAVED_MODEL = "more/2.4.4/nested_twice/saved_model"
+KERAS = "more.tar.xz/2.15.1/amsgrad/model.keras"
+CHECKPOINT = "more.tar.xz/2.15.1/amsgrad/checkpoint"
+SAVED_MODEL = "more.tar.xz/2.4.4/nested_twice/saved_model"
 # The datatype of a text of variable length, in ASCII.
 TEXT = bytes((0x19, 1, 0, 0, 16, 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0))
 INPUT = {"class_name": "InputLayer", "config": {"batch_input_shape": [None, 4]}}

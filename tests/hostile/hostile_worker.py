@@ -31,11 +31,11 @@ IN_OPEN = 0x20
 FORMATS = {
     "SavedModel": (
         [
-            "more/2.15.1/amsgrad/saved_model",
-            "more/2.4.4/nested_twice/saved_model",
-            "more/2.0.0/sgd_decay/saved_model",
-            "lookups/2.15.1/StringLookup-adapted/saved_model",
-            "lookups/2.15.1/StringLookup-file/saved_model",
+            "more.tar.xz/2.15.1/amsgrad/saved_model",
+            "more.tar.xz/2.4.4/nested_twice/saved_model",
+            "more.tar.xz/2.0.0/sgd_decay/saved_model",
+            "lookups.tar.xz/2.15.1/StringLookup-adapted/saved_model",
+            "lookups.tar.xz/2.15.1/StringLookup-file/saved_model",
         ],
         {**structures.SAVED_MODEL, **hostile_bytes.FILES},
     ),
@@ -67,15 +67,18 @@ FORMATS = {
         structures.SESSION,
     ),
     "checkpoint": (
-        ["more/2.15.1/amsgrad/checkpoint", "more/2.4.4/amsgrad/checkpoint"],
+        [
+            "more.tar.xz/2.15.1/amsgrad/checkpoint",
+            "more.tar.xz/2.4.4/amsgrad/checkpoint",
+        ],
         {**structures.CHECKPOINT, **hostile_bytes.FILES},
     ),
     "H5": (
         [
-            "more/2.15.1/amsgrad/model.h5",
-            "more/2.4.4/sgd_nesterov/model.h5",
-            "more/2.0.0/stateful/model.h5",
-            "lookups/2.15.1/StringLookup-tf_idf/model.h5",
+            "more.tar.xz/2.15.1/amsgrad/model.h5",
+            "more.tar.xz/2.4.4/sgd_nesterov/model.h5",
+            "more.tar.xz/2.0.0/stateful/model.h5",
+            "lookups.tar.xz/2.15.1/StringLookup-tf_idf/model.h5",
             "keras_1.tar.xz/sequences.h5",
             "keras_2.tar.xz/2.2.4/adam.h5",
         ],
@@ -83,19 +86,25 @@ FORMATS = {
     ),
     "keras": (
         [
-            "more/2.15.1/amsgrad/model.keras",
-            "lookups/2.15.1/Lookup-nested/model.keras",
-            "lookups/2.15.1/TextVectorization-tf_idf/model.keras",
-            "more/2.15.1/adagrad/model.keras",
+            "more.tar.xz/2.15.1/amsgrad/model.keras",
+            "lookups.tar.xz/2.15.1/Lookup-nested/model.keras",
+            "lookups.tar.xz/2.15.1/TextVectorization-tf_idf/model.keras",
+            "more.tar.xz/2.15.1/adagrad/model.keras",
         ],
         hostile_bytes.ZIP,
     ),
     "zip": (  # packed as the test starts
-        ["more/2.15.1/amsgrad/saved_model.zip", "more/2.4.4/sgd_nesterov/model.h5.zip"],
+        [
+            "more.tar.xz/2.15.1/amsgrad/saved_model.zip",
+            "more.tar.xz/2.4.4/sgd_nesterov/model.h5.zip",
+        ],
         {name: hostile_bytes.ZIP[name] for name in ("members", "deflated")},
     ),
     "tgz": (
-        ["more/2.15.1/amsgrad/saved_model.tgz", "more/2.0.0/stateful/model.h5.tgz"],
+        [
+            "more.tar.xz/2.15.1/amsgrad/saved_model.tgz",
+            "more.tar.xz/2.0.0/stateful/model.h5.tgz",
+        ],
         hostile_bytes.TAR,
     ),
 }

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.once("processes on numpy"),
     pytest.mark.slow("processes; Keras on numpy needs jax"),
 ]
-SOURCES = legacy_files.MORE / "2.15.1" / "amsgrad"
+SOURCES = legacy_files.folder("more") / "2.15.1" / "amsgrad"
 FORMS = "model.h5", "model.keras", "saved_model", "checkpoint"
 CHANGED = "it was changed while it was read. Open it again when no other program"
 # Converts once for each line, when the line comes.

@@ -22,7 +22,12 @@ from keras_policies.legacy.readers.checkpoint.protos import CorruptError
 
 pytestmark = pytest.mark.once("readers use numpy", for_all_keras=True)
 # LEGACY_CORPUS adds a folder of more of them.
-FOLDERS = [legacy_files.FOLDER, *filter(None, [os.environ.get("LEGACY_CORPUS")])]
+FOLDERS = [
+    legacy_files.FOLDER,
+    legacy_files.folder("more"),
+    legacy_files.folder("lookups"),
+    *filter(None, [os.environ.get("LEGACY_CORPUS")]),
+]
 PREFIXES = sorted(
     path.with_suffix("")
     for folder in FOLDERS

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 # KILLS=100 for the long form.
 KILLS = int(os.environ.get("KILLS", "6"))
-SOURCE = legacy_files.MORE / "2.15.1" / "amsgrad"
+SOURCE = legacy_files.folder("more") / "2.15.1" / "amsgrad"
 # Forks itself for every conversion, so that Keras is imported once.
 SERVER = """
 import os, sys

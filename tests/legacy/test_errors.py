@@ -432,7 +432,7 @@ def test_a_zip_that_is_no_model(tmp_path):
 
 
 def test_weights_alone_are_no_model():
-    folder = legacy_files.MORE / "2.4.4" / "amsgrad"
+    folder = legacy_files.folder("more") / "2.4.4" / "amsgrad"
     for name in "weights.h5", "checkpoint/weights":
         with pytest.raises(LegacyModelError, match=r"keras_policies\.load_weights"):
             load_model(folder / name)
@@ -488,7 +488,7 @@ def small():
 @pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
 @pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights", "model.h5"])
 def test_load_weights_into_a_model_built_in_code(release, name):
-    folder = legacy_files.MORE / release / "amsgrad"
+    folder = legacy_files.folder("more") / release / "amsgrad"
     model = small()
     load_weights(model, folder / name)
     (found,) = legacy_files.outputs(model, folder / "model.h5")
@@ -499,7 +499,7 @@ def test_load_weights_into_a_model_built_in_code(release, name):
 @pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
 @pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights", "saved_model"])
 def test_load_weights_into_a_subclassed_model(release, name):
-    folder = legacy_files.MORE / release / "subclassed"
+    folder = legacy_files.folder("more") / release / "subclassed"
     model = legacy_files.Net()
     model(legacy_files.inputs(folder / "saved_model"))
     load_weights(model, folder / name)
@@ -514,15 +514,15 @@ def test_load_weights_changes_all_or_nothing(name):
     hidden = keras.layers.Dense(5)(inputs)
     model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
     before = [np.array(weight) for weight in model.get_weights()]
-    path = legacy_files.MORE / "2.4.4" / "amsgrad" / name
+    path = legacy_files.folder("more") / "2.4.4" / "amsgrad" / name
     with pytest.raises(LegacyModelError, match=r"\(5, 3\), the file's .*\(5, 2\)"):
         load_weights(model, path)
     for weight, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, old)
 
 
-AMSGRAD = legacy_files.MORE / "2.4.4" / "amsgrad"
-DECAY = legacy_files.MORE / "2.4.4" / "sgd_decay" / "saved_model"
+AMSGRAD = legacy_files.folder("more") / "2.4.4" / "amsgrad"
+DECAY = legacy_files.folder("more") / "2.4.4" / "sgd_decay" / "saved_model"
 
 
 @pytest.mark.parametrize(
@@ -602,7 +602,7 @@ def test_a_class_that_goes_by_the_name_of_a_stock_layer_is_asked_for(tmp_path):
 
 
 def test_load_weights_wants_a_built_model():
-    path = legacy_files.MORE / "2.4.4" / "subclassed" / "weights.h5"
+    path = legacy_files.folder("more") / "2.4.4" / "subclassed" / "weights.h5"
     with pytest.raises(LegacyModelError, match="has no weights yet"):
         keras_policies.load_weights(legacy_files.Net(), path)
 

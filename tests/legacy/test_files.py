@@ -29,7 +29,7 @@ from keras_policies.legacy.guards import packed
 
 pytestmark = pytest.mark.once("it is about files")
 CASE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
-SMALL = legacy_files.MORE / "2.15.1" / "amsgrad"
+SMALL = legacy_files.folder("more") / "2.15.1" / "amsgrad"
 # What Google Drive, FAT, SMB and FUSE answer.
 REFUSALS = [
     pytest.param("link", errno.ENOSYS, id="link-is-no-function"),

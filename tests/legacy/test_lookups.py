@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="the lookup layers of Keras 3 cannot be made without TensorFlow",
 )
 
-LOOKUPS = legacy_files.FOLDER / "lookups"
+LOOKUPS = legacy_files.folder("lookups")
 OLD, NEW = LOOKUPS / "2.4.4", LOOKUPS / "2.15.1"
 
 

@@ -16,7 +16,7 @@ ROOT = str(pathlib.Path(__file__).parents[2])
 MODELS = legacy_files.CORPUS / "2.4.4"
 GOOD = str(MODELS / "func_multi_io" / "model.h5")
 BAD = str(MODELS / "func_multi_io" / "expected.npz")  # no model
-CUSTOM = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5")
+CUSTOM = str(legacy_files.folder("more") / "2.4.4" / "custom_layer" / "model.h5")
 
 
 def ends():

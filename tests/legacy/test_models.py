@@ -139,7 +139,7 @@ def assert_policies(model, path):
 
 
 @pytest.mark.filterwarnings("ignore:(?s).*schedule of Nadam")
-@pytest.mark.parametrize("path", parameters(legacy_files.MORE))
+@pytest.mark.parametrize("path", parameters(legacy_files.folder("more")))
 def test_another_model_predicts_what_was_recorded_and_so_is_its_next_step(path):
     model = opened(path)
     if not runs(path):
@@ -306,7 +306,7 @@ def test_another_policy_reaches_nested_models(path):
 )
 def test_a_policy_that_replaces_float32_reaches_nested_models(path):
     release, form = path.split("/")
-    source = legacy_files.MORE / release / "nested_twice" / form
+    source = legacy_files.folder("more") / release / "nested_twice" / form
     model = keras_policies.load_model(source, dtype_policy="mixed_float16")
     assert model.get_layer("inner").dtype_policy.name == "mixed_float16"
 

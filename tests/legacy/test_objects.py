@@ -145,6 +145,6 @@ def test_an_unknown_root_is_refused_with_the_list(folder):
 
 
 def test_an_h5_file_has_no_root(folder, tmp_path):
-    path = next(legacy_files.MORE.rglob("*weights*.h5"))
+    path = next(legacy_files.folder("more").rglob("*weights*.h5"))
     with pytest.raises(LegacyModelError, match="no objects; received root='model'"):
         keras_policies.load_weights(generator(), path, root="model")

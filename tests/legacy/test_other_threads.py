@@ -11,7 +11,7 @@ import pytest
 
 import keras_policies as mp
 
-SOURCE = str(legacy_files.MORE / "2.4.4/custom_layer/model.h5")
+SOURCE = str(legacy_files.folder("more") / "2.4.4/custom_layer/model.h5")
 HANGS = 300  # seconds
 # What the reader replaces while it builds a model.
 REPLACED = [

@@ -15,9 +15,9 @@ from keras_policies._common import process
 from keras_policies.cli.main import main
 from keras_policies.legacy import plain_keras
 
-FLOAT32 = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
+FLOAT32 = legacy_files.folder("more") / "2.4.4" / "amsgrad" / "model.h5"
 FLOAT16 = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "saved_model"
-CUSTOM = legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5"
+CUSTOM = legacy_files.folder("more") / "2.4.4" / "custom_layer" / "model.h5"
 MASKS = legacy_files.FOLDER / "masks.tar.xz"
 
 

@@ -20,8 +20,8 @@ from keras_policies import LegacyModelError, convert_model, load_model, load_wei
 from keras_policies.cli.main import main
 from keras_policies.legacy.plan import lambdas
 
-CUSTOM = legacy_files.MORE / "2.4.4" / "custom_layer"
-AMSGRAD = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
+CUSTOM = legacy_files.folder("more") / "2.4.4" / "custom_layer"
+AMSGRAD = legacy_files.folder("more") / "2.4.4" / "amsgrad" / "model.h5"
 DENSE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
 CHECKPOINTS = legacy_files.FOLDER / "checkpoints.tar.xz"
 pytestmark = pytest.mark.once("errors are the same on each backend")

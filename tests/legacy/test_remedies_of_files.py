@@ -24,7 +24,7 @@ from keras_policies import LegacyModelError, convert_model, load_model, load_wei
 from keras_policies._common import files
 from keras_policies.cli.main import main
 
-AMSGRAD = legacy_files.MORE / "2.4.4" / "amsgrad"
+AMSGRAD = legacy_files.folder("more") / "2.4.4" / "amsgrad"
 H5, SAVED_MODEL = AMSGRAD / "model.h5", AMSGRAD / "saved_model"
 ARCHIVE = legacy_files.CORPUS / "2.15.1" / "seq_dense" / "model.keras"
 pytestmark = pytest.mark.once("where a file comes from matters to no backend")

@@ -23,9 +23,9 @@ from keras_policies.legacy import new_files
 from keras_policies.legacy.plan import lambdas
 
 DENSE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
-H5 = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
+H5 = legacy_files.folder("more") / "2.4.4" / "amsgrad" / "model.h5"
 TOWER = legacy_files.FOLDER / "inner" / "2.4.4" / "tower" / "saved_model"
-LOOK_UP = legacy_files.FOLDER / "lookups/2.15.1/StringLookup-adapted/model.keras"
+LOOK_UP = legacy_files.folder("lookups") / "2.15.1/StringLookup-adapted/model.keras"
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 NEEDS_TENSORFLOW = pytest.mark.skipif(not HAS_TENSORFLOW, reason="look-ups need it")
 not_on_tensorflow = pytest.mark.skipif(
@@ -85,7 +85,7 @@ def folder(tmp_path_factory):
 
 
 def test_a_model_unlike_its_graph_opens_unverified_or_with_its_class():
-    path = legacy_files.MORE / "2.4.4" / "custom_layer" / "saved_model"
+    path = legacy_files.folder("more") / "2.4.4" / "custom_layer" / "saved_model"
     advice = r"Pass its classes \(custom_objects\), or .*; verify=False opens it as it"
     assert refused(advice, path, {"Scale": Other}).code == "KP501"
     for own, options in (Other, {"verify": False}), (legacy_files.Scale, {}):

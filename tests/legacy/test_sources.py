@@ -176,7 +176,7 @@ def test_a_folder_may_hold_one_model_a_level_down(tmp_path):
             call(kaggle)
 
 
-WEIGHTS = legacy_files.MORE / "2.4.4" / "amsgrad"
+WEIGHTS = legacy_files.folder("more") / "2.4.4" / "amsgrad"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def corpus(case, form):
 
 
 def more(case, form="model.h5"):
-    return legacy_files.MORE / case / form
+    return legacy_files.folder("more") / case / form
 
 
 def opened(path):

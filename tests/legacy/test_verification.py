@@ -14,7 +14,7 @@ from keras_policies.legacy import verification
 from keras_policies.legacy.guards import paths
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "saved_model"
-FLOAT32 = legacy_files.MORE / "2.4.4" / "amsgrad" / "model.h5"
+FLOAT32 = legacy_files.folder("more") / "2.4.4" / "amsgrad" / "model.h5"
 TOWER = legacy_files.FOLDER / "inner" / "2.4.4" / "tower" / "saved_model"
 
 
@@ -114,7 +114,7 @@ def test_what_is_no_npz_says_how_to_record_one(tmp_path):
         convert_model(SOURCE, tmp_path / "new.keras", verify=tmp_path / "outputs.npy")
 
 
-TEXT = legacy_files.FOLDER / "lookups" / "2.15.1" / "TextVectorization-tf_idf"
+TEXT = legacy_files.folder("lookups") / "2.15.1" / "TextVectorization-tf_idf"
 
 
 @pytest.mark.skipif(

@@ -27,6 +27,7 @@ from keras_policies.cli.main import main
 from keras_policies.legacy.base import hints
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
+MORE = legacy_files.folder("more")
 MODEL = (SOURCE / "saved_model").as_posix()
 
 
@@ -91,7 +92,7 @@ def test_inspect_prints_a_table(capsys):
 
 
 def test_names_are_no_markup(tmp_path, capsys):
-    path = shutil.copy(legacy_files.MORE / "2.4.4/amsgrad/model.h5", tmp_path / "m.h5")
+    path = shutil.copy(MORE / "2.4.4/amsgrad/model.h5", tmp_path / "m.h5")
     with h5py.File(path, "r+") as file:
         config = json.loads(file.attrs["model_config"])
         config["config"]["name"] = "a[/b]"
@@ -133,7 +134,7 @@ def test_inspect_as_json(capsys):
 
 
 def test_inspect_ends_with_3_if_a_class_is_missing(capsys):
-    path = legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5"
+    path = MORE / "2.4.4" / "custom_layer" / "model.h5"
     assert main(["inspect", str(path)]) == 3
     assert "missing: Scale" in capsys.readouterr().out
 
@@ -222,13 +223,13 @@ def test_convert_under_another_policy_and_with_custom_objects(tmp_path, monkeypa
     assert main(["convert", MODEL, str(new), "--policy", "float32"]) == 0
     model = keras.models.load_model(new, compile=False)
     assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
-    source = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5")
+    source = str(MORE / "2.4.4" / "custom_layer" / "model.h5")
     custom = ["--custom-objects", "legacy_files:Scale"]
     assert main(["convert", source, str(tmp_path / "custom.keras"), *custom]) == 0
 
 
 def test_convert_refuses_lost_classes_and_takes_a_signature(tmp_path, capsys):
-    lost = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "saved_model")
+    lost = str(MORE / "2.4.4" / "custom_layer" / "saved_model")
     new = str(tmp_path / "new.keras")
     assert main(["convert", lost, new, "--lost", "refuse"]) == 1
     assert "--custom-objects Scale=MODULE:NAME" in capsys.readouterr().err
@@ -240,7 +241,7 @@ def test_convert_refuses_lost_classes_and_takes_a_signature(tmp_path, capsys):
     assert "the model itself is rebuilt from its traced f" in capsys.readouterr().out
 
 
-LOST = legacy_files.MORE / "2.4.4" / "custom_layer" / "saved_model"
+LOST = MORE / "2.4.4" / "custom_layer" / "saved_model"
 MODULE = legacy_files.CORPUS / "2.4.4" / "no_metadata" / "saved_model"
 NAMED = legacy_files.FOLDER.parent / "hostile" / "module_in_a_call" / "model.h5"
 
@@ -364,9 +365,9 @@ def test_what_takes_seconds_is_not_imported_to_look(arguments, not_needed):
 
 
 def unpacked_models():
-    """Return every legacy model in tests/data that lies there unpacked."""
+    """Return every legacy model of two folders."""
     found = []
-    for folder in (legacy_files.CORPUS, legacy_files.MORE):
+    for folder in (legacy_files.CORPUS, MORE):
         found += folders.models([str(folder)], recursive=True)
     return found
 
@@ -439,7 +440,7 @@ def zoo(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     zoo = tmp_path / "zoo"
     shutil.copytree(SOURCE, zoo / "a")
-    shutil.copy(legacy_files.MORE / "2.4.4/custom_layer/model.h5", zoo / "b.h5")
+    shutil.copy(MORE / "2.4.4/custom_layer/model.h5", zoo / "b.h5")
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.save(zoo / "new.keras")
     (zoo / "bad.h5").write_bytes(b"")
@@ -529,7 +530,7 @@ a/model.h5     complete
 @pytest.mark.parametrize("columns", [80, 120])
 def test_convert_goes_on_past_a_model_that_fails(zoo, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
-    shutil.copytree(legacy_files.MORE / "2.4.4/custom_layer/saved_model", zoo / "lost")
+    shutil.copytree(MORE / "2.4.4/custom_layer/saved_model", zoo / "lost")
     (zoo.parent / "new" / "a").mkdir(parents=True)
     (zoo.parent / "new" / "a" / "saved_model.keras").write_text("precious")
     command = ["convert", "--recursive", "zoo", "--output-dir", "new"]
@@ -608,9 +609,9 @@ def test_a_note_about_many_models_is_printed_once(zoo, capsys):
 
 def test_strict_ends_with_3_if_something_is_lost(zoo, capsys):
     rebuilt = str(zoo / "rebuilt")
-    shutil.copytree(legacy_files.MORE / "2.4.4/custom_layer/saved_model", rebuilt)
+    shutil.copytree(MORE / "2.4.4/custom_layer/saved_model", rebuilt)
     whole, lost = str(zoo / "a" / "model.h5"), str(zoo / "lost.h5")
-    shutil.copy(legacy_files.MORE / "2.4.4/amsgrad/model.h5", lost)
+    shutil.copy(MORE / "2.4.4/amsgrad/model.h5", lost)
     with h5py.File(lost, "r+") as file:
         written = json.loads(file.attrs["training_config"])
         file.attrs["training_config"] = json.dumps(written | {"loss": "my_loss"})
@@ -768,26 +769,27 @@ def test_the_command_says_its_version(capsys):
 
 
 def test_custom_objects_do_not_swallow_paths_and_take_names_of_layers(tmp_path):
-    source = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5")
+    source = str(MORE / "2.4.4" / "custom_layer" / "model.h5")
     custom = "--custom-objects", "Scale=legacy_files:Scale"
     assert main(["convert", *custom, source, str(tmp_path / "new.keras")]) == 0
 
 
 def test_inspect_says_that_a_subclassed_model_is_rebuilt(capsys):
-    path = legacy_files.MORE / "2.4.4" / "subclassed" / "saved_model"
+    path = MORE / "2.4.4" / "subclassed" / "saved_model"
     assert main(["inspect", str(path)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "the model itself is rebuilt from its traced function" in printed
 
 
 def test_inspect_says_of_a_subclassed_model_that_its_layers_are_not_in_the_file(capsys):
-    path = legacy_files.MORE / "2.15.1" / "subclassed" / "model.keras"
+    path = MORE / "2.15.1" / "subclassed" / "model.keras"
     assert main(["inspect", str(path)]) == 3
     assert "subclassed: its layers come from your code" in capsys.readouterr().out
 
 
 def test_inspect_says_which_layers_need_tensorflow(capsys):
-    path = legacy_files.FOLDER / "lookups/2.15.1/TextVectorization-tf_idf/saved_model"
+    lookups = legacy_files.folder("lookups")
+    path = lookups / "2.15.1/TextVectorization-tf_idf/saved_model"
     is_there = importlib.util.find_spec("tensorflow") is not None
     assert main(["inspect", str(path)]) == (0 if is_there else 3)
     printed = capsys.readouterr().out

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL, H5 = str(SOURCE / "saved_model"), str(SOURCE / "model.h5")
 SEQUENTIAL = str(legacy_files.CORPUS / "2.4.4" / "seq_dense_bf16" / "model.h5")
-CUSTOM = legacy_files.MORE / "2.4.4" / "custom_layer"
+CUSTOM = legacy_files.folder("more") / "2.4.4" / "custom_layer"
 HOSTILE = {*map(str, (legacy_files.FOLDER.parent / "hostile").glob("*/*"))}
 pytestmark = pytest.mark.once("the command says the same on every backend")
 

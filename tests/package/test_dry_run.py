@@ -14,7 +14,7 @@ import keras_policies
 from keras_policies.cli.main import main
 from keras_policies.legacy.plan import lambdas
 
-CORPUS, MORE = legacy_files.CORPUS / "2.4.4", legacy_files.MORE / "2.4.4"
+CORPUS, MORE = legacy_files.CORPUS / "2.4.4", legacy_files.folder("more") / "2.4.4"
 CONV, AMSGRAD = CORPUS / "func_conv_fixed/model.h5", MORE / "amsgrad/model.h5"
 CUSTOM = MORE / "custom_layer"
 RUNS = lambdas.runs_here("{}.{}".format(*sys.version_info))

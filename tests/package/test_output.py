@@ -21,7 +21,7 @@ from keras_policies.cli.main import main
 
 pytestmark = pytest.mark.once("the output is the same on every backend")
 H5 = legacy_files.CORPUS / "2.4.4" / "seq_dense_bf16" / "model.h5"
-SMALL = legacy_files.MORE / "2.15.1" / "amsgrad" / "model.h5"
+SMALL = legacy_files.folder("more") / "2.15.1" / "amsgrad" / "model.h5"
 FORGED = "\nkeras-policies: KP999: forged\x1b[31m\u202e"
 ESCAPED = r"\nkeras-policies: KP999: forged\x1b[31m\u202e"
 

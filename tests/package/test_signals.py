@@ -55,7 +55,7 @@ def folder():
 def converting(folder, arguments, waiting):
     """Yield a process that converts models with `Scale`, once it waits in them."""
     for name in "abc":
-        source = legacy_files.MORE / "2.4.4/custom_layer/model.h5"
+        source = legacy_files.folder("more") / "2.4.4/custom_layer/model.h5"
         shutil.copy(source, folder / f"{name}.h5")
     (folder / "slowly.py").write_text(WAITING)
     (folder / "t").mkdir()

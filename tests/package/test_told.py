@@ -16,7 +16,7 @@ import keras_policies
 from keras_policies.cli.main import main
 from keras_policies.legacy.plan import fixed_training as plan_of_training
 
-CORPUS, MORE = legacy_files.CORPUS / "2.4.4", legacy_files.MORE / "2.4.4"
+CORPUS, MORE = legacy_files.CORPUS / "2.4.4", legacy_files.folder("more") / "2.4.4"
 CONV, AMSGRAD = CORPUS / "func_conv_fixed/model.h5", MORE / "amsgrad/model.h5"
 pytestmark = pytest.mark.once("they say the same on every backend")
 

@@ -7,19 +7,17 @@ come up; of the two releases in the middle the first of each class, and every th
 archive of a release is `layers/<release>.tar.xz`.
 """
 
-import io
 import json
 import pathlib
 import sys
-import tarfile
 import zlib
+
+from pack import pack
 
 THINNED = {"2.4.4": 3, "2.10.1": 3}
 # What legacy_layers.py says of one release.
 ALWAYS = ("MultiHeadAttention-masked",)
 FOLDER = pathlib.Path(__file__).parent / "layers"
-# Nothing of the model is in them.
-WITHOUT = ("fingerprint.pb",)
 
 
 def forms(case):
@@ -43,23 +41,19 @@ def choose(release):
             yield paths[zlib.crc32(variant.encode()) % len(paths)]
 
 
-def add(archive, path, name):
-    info = tarfile.TarInfo(name)
-    data = path.read_bytes()
-    info.size = len(data)
-    archive.addfile(info, io.BytesIO(data))
+def files(chosen):
+    """Yield the paths of a file or of a folder's files, and that of the results."""
+    found = [chosen] if chosen.is_file() else sorted(chosen.rglob("*"))
+    yield from (path for path in found if path.is_file())
+    yield chosen.parent / "expected.npz"
 
 
 def main(outdir):
+    root = pathlib.Path(outdir)
     FOLDER.mkdir(exist_ok=True)
-    for release in sorted(pathlib.Path(outdir).iterdir()):
-        with tarfile.open(FOLDER / f"{release.name}.tar.xz", "w:xz", preset=9) as archive:
-            for chosen in choose(release):
-                found = [chosen] if chosen.is_file() else sorted(chosen.rglob("*"))
-                found = [path for path in found if path.is_file()]
-                for path in [*found, chosen.parent / "expected.npz"]:
-                    if path.name not in WITHOUT:
-                        add(archive, path, str(path.relative_to(release.parent)))
+    for release in sorted(root.iterdir()):
+        paths = [path for chosen in choose(release) for path in files(chosen)]
+        pack(FOLDER / f"{release.name}.tar.xz", paths, root)
 
 
 if __name__ == "__main__":

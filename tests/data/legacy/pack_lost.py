@@ -11,15 +11,13 @@ is `lost/<release>-<TABLE>.tar.xz`, and holds the cases in `TAKEN` under this na
 has the cases of that table alone.
 """
 
-import io
 import pathlib
 import shutil
 import sys
-import tarfile
+
+from pack import by_kind, pack
 
 FOLDER = pathlib.Path(__file__).parent / "lost"
-# Nothing of the model is in it.
-WITHOUT = ("fingerprint.pb",)
 TAKEN = {
     "2.0.0": """
 affine any_length bare_variable clip_constraint compiled_adam condition conv_inside
@@ -75,18 +73,6 @@ def mix(outdir):
     shutil.copy(stale, folder / "model")
 
 
-def add(archive, path, name):
-    info = tarfile.TarInfo(name)
-    data = path.read_bytes()
-    info.size = len(data)
-    archive.addfile(info, io.BytesIO(data))
-
-
-def by_kind(path):
-    """Return the order in the archive, where files that are alike are neighbours."""
-    return path.name, path
-
-
 def main(outdir, table=None):
     outdir = pathlib.Path(outdir)
     if table is None:
@@ -97,10 +83,7 @@ def main(outdir, table=None):
         taken = TAKEN.get(name, "").split()
         cases = [release / case for case in taken] or release.iterdir()
         found = [path for case in cases for path in case.rglob("*") if path.is_file()]
-        with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz", preset=9) as archive:
-            for path in sorted(found, key=by_kind):
-                if path.name not in WITHOUT:
-                    add(archive, path, str(path.relative_to(outdir)))
+        pack(FOLDER / f"{name}.tar.xz", sorted(found, key=by_kind), outdir)
 
 
 if __name__ == "__main__":

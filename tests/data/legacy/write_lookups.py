@@ -4,7 +4,7 @@
 
 Under TensorFlow 2.3.4, 2.4.4, 2.10.1 or 2.15.1: OUTDIR/<release>/<case>/ with
 `saved_model/`, `model.h5`, `model.keras` (2.15) and `expected.npz`. The other models of
-lookups/ are from `write_layers.py`.
+`lookups.tar.xz` are from `write_layers.py`; `pack.py` packs them all.
 """
 
 import os

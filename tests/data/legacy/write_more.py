@@ -1,11 +1,12 @@
-"""Writes the models of this folder's `more/`, with the TensorFlow that runs it.
+"""Writes the models of `more.tar.xz`, with the TensorFlow that runs it.
 
     python write_more.py OUTDIR [CASE ...]
 
 Under each of TensorFlow 2.0.0, 2.4.4 and 2.15.1. A case goes to OUTDIR/<release>/
 <case>/: `saved_model/`, `model.h5`, `model.keras` (2.15) and `expected.npz`, with
 inputs `x_*`, outputs `y_*`, a training batch `tx_*`, `ty_*`, and all weights after
-one more step on it, `after/<number>` in the order of `model.weights`.
+one more step on it, `after/<number>` in the order of `model.weights`. Pack them with
+`python pack.py more.tar.xz OUTDIR`.
 """
 
 import json
