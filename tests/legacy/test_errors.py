@@ -24,7 +24,7 @@ from keras_policies import (
     load_model,
     load_weights,
 )
-from keras_policies.legacy.assembly import explanations
+from keras_policies.legacy.assembly import build, explanations
 from keras_policies.legacy.guards import guarded_hdf5
 from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers.checkpoint import protos
@@ -771,6 +771,23 @@ def test_an_optimizer_that_cannot_be_read_is_left_out(tmp_path, part, new, told)
     with pytest.warns(UserWarning, match=told):
         model = load_model(path)
     assert not model.compiled
+
+
+def test_a_layer_with_other_weights_is_known_before_a_build(tmp_path, monkeypatch):
+    """Its class is named Dense, and computes 8 numbers where a Dense of Keras has 7."""
+    path = shutil.copytree(SOURCE / "saved_model", tmp_path / "saved_model")
+    parsed = protos.parse("KerasMetadata", (path / METADATA).read_bytes())
+    for node in parsed.nodes:
+        node.metadata = node.metadata.replace('"units": 8', '"units": 7')
+    (path / METADATA).write_bytes(parsed.SerializeToString())
+    plans, stock = [], build.build
+    monkeypatch.setattr(build, "build", lambda *x: plans.append(x) or stock(*x))
+    with pytest.warns(UserWarning, match=r"rebuilt from the graph: .*'fc2' \(Dense\)"):
+        model = load_model(path)
+    assert len(plans) == 1
+    (found,) = legacy_files.outputs(model, SOURCE / "saved_model")
+    (wanted,) = legacy_files.arrays(SOURCE / "saved_model", "y_")
+    np.testing.assert_allclose(found, wanted, atol=5e-3)
 
 
 WRAPPER = {"loss_scale": "nonsense", "optimizer": {}}

@@ -67,7 +67,6 @@ class Builder:
         return self._stock(config)
 
     def _stock(self, config: Config) -> Node:
-        """Return the node of a layer of Keras."""
         if self.texts and (cut := self.texts.call(config)):
             return cut
         name, settings = config["class_name"], config["config"]
@@ -83,7 +82,6 @@ class Builder:
         return StockLayer(layer, call, self._options.backends)
 
     def _graph(self, cls: type[Any], config: Config, *, is_root: bool) -> Node:
-        """Return the node of a Functional or Sequential."""
         settings = config["config"]
         if "input_layers" in settings:
             return self._functional(cls, settings, is_root=is_root)

@@ -153,11 +153,9 @@ class LambdaCall:
         return self._layer(inputs)(inputs)
 
     def ends_mask(self, tensor: Tensor) -> bool:
-        """Return True, as for every Lambda layer."""
         return True
 
     def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
-        """Return the layer that is called on some tensors."""
         if not tensors and not self.made:
             reason = "the shape of its input is not in the file"
             raise LegacyModelError(f"{reason}, and its Lambda layers need it.")

@@ -22,9 +22,6 @@ from keras_policies.legacy.plan import parts, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
 
-# The first TensorFlow whose `accuracy` compares the largest outputs, whatever the loss.
-COMPARES_LARGEST = 2, 2
-
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     """Compile the model; return what could not be restored, with reasons.
@@ -55,14 +52,13 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     optimizer = objectives.objects("optimizers", fitting.optimizer)
     if optimizer is not None and plan.loss_scale is not None:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
-    every_metric = fitting.metrics, fitting.weighted_metrics
-    if plan.legacy.release < COMPARES_LARGEST:
-        every_metric = (*(training.by_number(m, fitting.losses) for m in every_metric),)
-    sizes = [each.shape[-1] if each.shape else None for each in _outputs(model)]
-    every_metric = (
-        *(training.with_crossentropies(m, fitting.losses, sizes) for m in every_metric),
+    tensors = model.outputs if is_graph(model) else ()
+    sizes = [each.shape[-1] if each.shape else None for each in tensors]
+    meant = training.meanings(fitting.losses, sizes, plan.legacy.release)
+    metrics, weighted_metrics = (
+        objectives.metrics(training.with_classes(each, meant), outputs)
+        for each in (fitting.metrics, fitting.weighted_metrics)
     )
-    metrics, weighted_metrics = (objectives.metrics(m, outputs) for m in every_metric)
     # Without a loss, it would silently learn something else, or nothing.
     is_compiled = optimizer is not None and not has_lost_a_loss
     not_converted = [
@@ -139,11 +135,6 @@ class _Objectives:
         """Return a nest of metrics without those left out, or None if none is left."""
         named = training.without_output_names(configs, output_names)
         return _without_none(self.objects("metrics", named)) or None
-
-
-def _outputs(model: keras.Model) -> list[Any]:
-    """Return the outputs of a model, none for a subclass that lists no layers."""
-    return [*(model.outputs if is_graph(model) else ())]
 
 
 def _without_none(metrics: Any) -> Any:

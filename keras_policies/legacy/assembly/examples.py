@@ -101,26 +101,22 @@ def first(
     for lengths in comparing.LENGTHS:
         recipe = dataclasses.replace(recipe, lengths=lengths)
         while True:
-            inputs = drawn(specs, recipe)
+            inputs, run = drawn(specs, recipe), None
             try:
                 run = accepted(graph, trace, recipe, inputs, with_losses)
-                ranges = _ranges(graph, recipe)
-                if _are_within(inputs, ranges):
-                    recipe = dataclasses.replace(recipe, ranges=ranges)
-                    return run._replace(recipe=recipe)  # whose ends come later
-                recipe = dataclasses.replace(recipe, ranges=ranges)
             except reference.OutOfRangeError as error:
-                ranges = _ranges(graph, recipe)
-                if ranges == recipe.ranges:
+                if _ranges(graph, recipe) == recipe.ranges:
                     if recipe.bound is not None and recipe.bound <= error.length:
                         raise NotInterpretedError(str(error)) from error
                     recipe = dataclasses.replace(recipe, bound=error.length)
-                recipe = dataclasses.replace(recipe, ranges=ranges)
             except (NotInterpretedError, LimitError):
                 raise
             except ValueError as error:
                 problem = problem or error
                 break
+            recipe = dataclasses.replace(recipe, ranges=_ranges(graph, recipe))
+            if run is not None and _are_within(inputs, recipe.ranges):
+                return run._replace(recipe=recipe)  # whose ends come later
         if not _are_open(specs):
             break
     raise UnsuitableError(f"no inputs were found for it: {problem}")

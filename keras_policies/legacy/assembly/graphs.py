@@ -73,7 +73,6 @@ class OpenSequence:
         self._layers: list[Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model."""
         return self.layer(keras.tree.flatten(args))(*args, **kwargs)
 
     def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Model:

@@ -52,7 +52,6 @@ class ProgramCall:
         self._ops: dict[str, OpCall] = {}  # by their names; all calls share them
 
     def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
-        """Return the layer."""
         return layer_of(self.called, tensors)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

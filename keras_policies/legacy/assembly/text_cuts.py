@@ -233,7 +233,6 @@ class _TextCall:
         return cls.from_config(self.config["config"])
 
     def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
-        """Return the layer itself, for numbers."""
         return self._stock
 
 
@@ -261,7 +260,6 @@ class _PartCall:
         return self.part(one_or_all(new))
 
     def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:
-        """Return the model."""
         return self.part
 
 

@@ -107,24 +107,18 @@ class Watching(Interpreter):
         return super().run(trace, inputs, count)
 
     def op(self, node: Node, inputs: Sequence[Any]) -> Outputs:
+        arrays = [*map(self.array, inputs)]
         origins = [self._origins.get(id(x)) for x in inputs]
-        outputs = self._noted(node, inputs, origins)
-        self._note_mask(node, [*map(self.array, inputs)], outputs)
-        return outputs
-
-    def _noted(
-        self, node: Node, inputs: Sequence[Any], origins: Sequence[Any]
-    ) -> Outputs:
+        origin = next(filter(None, origins), None)
         if bends(node):
-            self._note_bend(node, [*map(self.array, inputs)])
-        if not any(origins):
-            return super().op(node, inputs)
-        self._note_use(node, [*map(self.array, inputs)], origins)
+            self._note_bend(node, arrays)
+        if origin is not None:
+            self._note_use(node, arrays, origins)
         outputs = super().op(node, inputs)
-        origin = next(filter(None, origins))[1]
-        if node.op in MOVING or _is_times_one(node, inputs):
+        if origin is not None and (node.op in MOVING or _is_times_one(node, inputs)):
             each = outputs.values() if isinstance(outputs, dict) else outputs
-            self._origins.update((id(x), (x, origin)) for x in each)
+            self._origins.update((id(x), (x, origin[1])) for x in each)
+        self._note_mask(node, arrays, outputs)
         return outputs
 
     def _note_mask(self, node: Node, inputs: Sequence[Any], outputs: Outputs) -> None:

@@ -4,14 +4,14 @@ import collections
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import keras
 
 from keras_policies.legacy.assembly.own_classes import is_stock
 from keras_policies.legacy.assembly.targets import fits, is_graph
 from keras_policies.legacy.assembly.weight_orders import Part
-from keras_policies.legacy.base.configs import layer_name, snake_case
+from keras_policies.legacy.base.configs import dicts, layer_name, snake_case
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import limits
 
@@ -66,7 +66,8 @@ def _named(
     part: Part, scopes: Sequence[Sequence[str]], trusts_all: bool
 ) -> Mapping[str, set[int]]:
     """Return the ids of the parts that a name in the file may stand for."""
-    given = {layer_name(name) for name in _names(part.config)}
+    names = [each.get("name") for each in dicts(part.config)]
+    given = {layer_name(name) for name in names if isinstance(name, str)}
     given |= {start + name for start in COPIES for name in given}
     named = collections.defaultdict[str, set[int]](set)
     counted = collections.defaultdict[Group, list[Counted]](list)
@@ -154,14 +155,3 @@ def _joined(scopes: Sequence[str]) -> Iterator[str]:
     """Yield the scopes, and runs of them: a layer may be called `conv1/bn`."""
     for start, end in itertools.combinations(range(len(scopes) + 1), 2):
         yield "_".join(scopes[start:end])
-
-
-def _names(config: Any) -> Iterator[str]:
-    """Yield the names in a config."""
-    if isinstance(config, dict):
-        if isinstance(config.get("name"), str):
-            yield config["name"]
-        config = [*config.values()]
-    if isinstance(config, list):
-        for item in config:
-            yield from _names(item)

@@ -66,6 +66,18 @@ def passed(value: Any) -> Iterator[Config]:
             yield from passed(each if isinstance(each, list) else ())
 
 
+def dicts(value: Any) -> Iterator[Config]:
+    """Yield all dicts in a value of JSON, at any depth."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield value
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+
+
 def inner_layers(config: Config) -> list[Config]:
     """Return the configs of the layers that a model lists, or [] for other layers.
 

@@ -43,6 +43,7 @@ OF_CONVOLUTIONS = {
     "groups": (1,),
     **_any_value("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
 }
+OF_TRANSPOSED: Values = {"groups": (1,)}
 OF_RECURRENT: Values = {"time_major": (False,), "implementation": ANY}
 # Lookup layers wrote these about their vocabulary, which is in the file anyway.
 OF_LOOKUPS = _any_value("has_input_vocabulary", "has_static_table", "vocabulary_size")
@@ -60,32 +61,27 @@ OF_LOCALLY_CONNECTED: Values = {
     **_any_value("filters", "kernel_size", "strides", "padding", "data_format"),
     **{"use_bias": ANY, "implementation": (1, 2)},
 }
-# Classes -> the settings that they no longer take, with the values to be dropped.
-_DROPPED: tuple[tuple[tuple[str, ...], Values], ...] = (
-    (("Attention", "AdditiveAttention"), {"causal": ANY}),  # now given in each call
-    (("BatchNormalization",), OF_BATCH_NORMALIZATION),
-    (("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"), {"groups": (1,)}),
-    (("SeparableConv1D", "SeparableConv2D"), OF_CONVOLUTIONS),
-    (("DepthwiseConv1D", "DepthwiseConv2D"), {**OF_CONVOLUTIONS, "filters": ANY}),
-    (("SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"), OF_SPATIAL_DROPOUT),
-    (("MultiHeadAttention",), OF_ATTENTION),
-    (("EinsumDense",), OF_LOCALLY_CONNECTED),
-    (("Embedding",), {"input_length": ANY}),
-    (("Identity",), {"input_shape": ANY}),
-    (("InputLayer",), {"ragged": (False, None)}),
-    (("StringLookup", "IntegerLookup", "TextVectorization"), OF_LOOKUPS),
-    (("Discretization",), {"trainable": ANY}),
-    (("RNN",), {**OF_RECURRENT, "input_shape": ANY}),
-    (
-        ("SimpleRNN", "LSTM", "GRU", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"),
-        OF_RECURRENT,
-    ),
-    (("LSTMCell", "GRUCell"), {"implementation": ANY}),
-)
-DROPPED: dict[str, Values] = {}
-for _names, _values in _DROPPED:
-    for _name in _names:
-        DROPPED[_name] = {**DROPPED.get(_name, {}), **_values}
+# Class -> the settings that it no longer takes, with the values to be dropped.
+DROPPED: dict[str, Values] = {
+    **dict.fromkeys(("Attention", "AdditiveAttention"), _any_value("causal")),
+    "BatchNormalization": OF_BATCH_NORMALIZATION,
+    **dict.fromkeys((f"Conv{n}DTranspose" for n in (1, 2, 3)), OF_TRANSPOSED),
+    **dict.fromkeys((f"ConvLSTM{n}D" for n in (1, 2, 3)), OF_RECURRENT),
+    **dict.fromkeys(("SeparableConv1D", "SeparableConv2D"), OF_CONVOLUTIONS),
+    "DepthwiseConv1D": {**OF_CONVOLUTIONS, "filters": ANY},
+    "DepthwiseConv2D": {**OF_CONVOLUTIONS, "filters": ANY},
+    "Discretization": {"trainable": ANY},
+    "EinsumDense": OF_LOCALLY_CONNECTED,
+    "Embedding": {"input_length": ANY},
+    "Identity": {"input_shape": ANY},
+    "InputLayer": {"ragged": (False, None)},
+    **dict.fromkeys(("LSTMCell", "GRUCell"), _any_value("implementation")),
+    "MultiHeadAttention": OF_ATTENTION,
+    "RNN": {**OF_RECURRENT, "input_shape": ANY},
+    **dict.fromkeys(("SimpleRNN", "LSTM", "GRU"), OF_RECURRENT),
+    **dict.fromkeys((f"SpatialDropout{n}D" for n in (1, 2, 3)), OF_SPATIAL_DROPOUT),
+    **dict.fromkeys(("StringLookup", "IntegerLookup", "TextVectorization"), OF_LOOKUPS),
+}
 
 RENAMED = {
     "InputLayer": {"batch_input_shape": "batch_shape"},

@@ -53,7 +53,7 @@ def _check_texts(plan: Plan, backend: str) -> None:
 
 
 def _configs(value: Any) -> Iterator[Config]:
-    """Yield the configs of models and of Keras's own layers, at any depth."""
+    """Yield the configs of models and of Keras's own layers, also in programs."""
     if isinstance(value, list):
         for item in value:
             yield from _configs(item)
@@ -64,7 +64,10 @@ def _configs(value: Any) -> Iterator[Config]:
         ):
             yield value
         for key in fixed_training.INNER:
-            yield from _configs(configs.settings(value).get(key))
+            inner = configs.settings(value).get(key)
+            if key == "layers" and isinstance(inner, dict):  # of a program
+                inner = [*inner.values()]
+            yield from _configs(inner)
 
 
 def _check_tensorflow(class_name: str) -> None:

@@ -63,17 +63,11 @@ def _texts(plan: Plan) -> list[str]:
 def _marked(config: Config) -> Iterator[str]:
     """Yield the layers with weights that several models share, as the config says."""
     found = dict[str, str]()
-    waiting: list[Any] = [config]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            settings, number = configs.settings(value), value.get(configs.SHARED)
-            has_weights = any(key.endswith(WEIGHT) for key in settings)
-            if number is not None and (has_weights or configs.is_graph(value)):
-                found.setdefault(str(number), configs.name_of(value))
-            waiting += value.values()
-        elif isinstance(value, list | tuple):
-            waiting += value
+    for each in configs.dicts(config):
+        settings, number = configs.settings(each), each.get(configs.SHARED)
+        has_weights = any(key.endswith(WEIGHT) for key in settings)
+        if number is not None and (has_weights or configs.is_graph(each)):
+            found.setdefault(str(number), configs.name_of(each))
     for name in dict.fromkeys(found.values()):
         yield f"the sharing of the layer {name!r} by several models, now apart"
 

@@ -92,7 +92,8 @@ class Plan:
             arguments.check_layers(self.report.activations)
             trust.check(self.config, self.options.safe_mode, functions)
         with located(self.legacy.path, code="KP402"):
-            stored_weights.check(self.legacy, self.report.loss_only)
+            rebuilt = {*map(layer_name, self.reconstruction.layers)}
+            stored_weights.check(self.legacy, self.report.loss_only, rebuilt)
 
 
 def make(

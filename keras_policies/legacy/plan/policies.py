@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import PolicyLike
-from keras_policies.legacy.base.configs import beginnings_among, policy_name
+from keras_policies.legacy.base.configs import beginnings_among, dicts, policy_name
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.loss_scaling import loss_scale as loss_scales
 from keras_policies.loss_scaling.loss_scale import LossScale
@@ -143,17 +143,10 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 
 
 def written_in(legacy: LegacyModel) -> Iterator[Any]:
-    """Yield each `dtype` in the configs of a file, as written."""
+    """Return each `dtype` in the configs of a file, as written."""
     layers = legacy.traced.layers.values() if legacy.traced else ()
-    waiting: list[Any] = [legacy.config, *(layer.config for layer in layers)]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if value.get("dtype") is not None:
-                yield value["dtype"]
-            waiting += value.values()
-        elif isinstance(value, list | tuple):
-            waiting += value
+    written = dicts([legacy.config, *(layer.config for layer in layers)])
+    return (each["dtype"] for each in written if each.get("dtype") is not None)
 
 
 def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list[Any]]:

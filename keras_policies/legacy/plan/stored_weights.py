@@ -1,10 +1,11 @@
 """Checks the weights in a file against the settings of its layers, before building.
 
-An H5 file lists the weights of a layer in the order in which the class creates them; a
-`.keras` file of Keras 2 numbers them so. Sources: `build` of each class in Keras 2.15.
+An H5 file and a SavedModel list the weights of a layer in the order in which the class
+creates them; a `.keras` file of Keras 2 numbers them so. Sources: `build` of each class
+in Keras 2.15.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ Shape = tuple[int | None, ...] | None  # None is any length, or any shape
 Shapes = Iterator[Shape]
 OTHER_KINDS = "iubSOc"  # of NumPy: no weight in `SHAPES` has such a dtype
 H5 = "H5"
-FORMATS = H5, "Keras 2 .keras"
+FORMATS = H5, "Keras 2 .keras", "SavedModel"
 # A layer of Keras with one of these settings has that weight, whatever the others are.
 WITH_WEIGHTS = frozenset(
     f"{weight}_initializer"
@@ -98,13 +99,17 @@ SHAPES: Mapping[str, Callable[[Config], Shapes]] = {
 }
 
 
-def check(legacy: LegacyModel, left_out: Sequence[str]) -> None:
+def check(
+    legacy: LegacyModel, left_out: Sequence[str], rebuilt: Collection[str]
+) -> None:
     """Raise if a layer of Keras lacks weights in the file, or has others than it needs.
 
-    Layers that are `left_out` have no weights in `legacy`, whatever the file has. In a
-    `.keras` file, a layer may be stored with another model.
+    Layers that are `left_out` have no weights in `legacy`, whatever the file has. Those
+    that are `rebuilt` need what their functions read. In a `.keras` file, a layer may
+    be stored with another model. A SavedModel shows that a class is not that of Keras.
     """
-    layers = {layer_name(configs.name_of(x)): x for x in _layers(legacy)}
+    listed = [] if "" in rebuilt else _layers(legacy)
+    layers = {layer_name(configs.name_of(x)): x for x in listed}
     stored = {layer_name(name): _usable(each) for name, each in legacy.weights.items()}
     unread = layers.keys() - {*map(layer_name, left_out)}
     lacking = [name for name in layers if name in unread and not stored.get(name)]
@@ -112,14 +117,19 @@ def check(legacy: LegacyModel, left_out: Sequence[str]) -> None:
     if lacking and legacy.format == H5:
         named = ", ".join(map(repr, cut(lacking)))
         raise LegacyModelError(f"it has no weights of {named}.", str(COPY_AGAIN))
-    misfits = [
-        _misfit(name, layers.get(name), weights)
+    found = {
+        name: _misfit(name, layers.get(name), weights)
         for name, weights in stored.items()
-        if layers and name and weights
-    ]
-    if wrong := [text for text in misfits if text]:
-        reason = "the weights do not fit the model, so none was loaded:\n  "
-        raise LegacyModelError(reason + "\n  ".join(cut(wrong)), str(COPY_AGAIN))
+        if layers and name and weights and name not in rebuilt
+    }
+    if wrong := {name: text for name, text in found.items() if text}:
+        hint = "" if legacy.traced else str(COPY_AGAIN)
+        raise LegacyModelError(
+            "the weights do not fit the model, so none was loaded:\n  "
+            + "\n  ".join(cut([*wrong.values()])),
+            hint,
+            suspects=[str(layers.get(name, {}).get("class_name")) for name in wrong],
+        )
 
 
 def _layers(legacy: LegacyModel) -> list[Config]:

@@ -4,7 +4,7 @@ A loss or metric was written as a function's name, an object, or a wrapper aroun
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from keras_policies.legacy.base.configs import (
     without_package,
 )
 from keras_policies.legacy.base.errors import UNEXPECTED
+from keras_policies.legacy.base.model import Release
 from keras_policies.legacy.base.outcomes import LeftOut
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes, policies
@@ -196,6 +197,8 @@ def keras_optimizer(written: Config) -> Config:
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE, CROSSENTROPIES = ("accuracy", "acc"), ("crossentropy", "ce")
 BINARY = {"binary_crossentropy", "BinaryCrossentropy"}
+# The first TensorFlow whose `accuracy` compares the largest outputs, whatever the loss.
+COMPARES_LARGEST = 2, 2
 # Loss -> what its targets say about the crossentropy of an output with several numbers.
 KIND_OF_TARGETS = {
     **dict.fromkeys(
@@ -309,53 +312,43 @@ def missing(training: Training | None) -> list[str]:
     return sorted(name for name in wanted if name is not None)
 
 
-def by_number(metrics: Nest, losses: Nest) -> Nest:
-    """Return metrics with the `accuracy` of TensorFlow 2.1 and older.
+def meanings(
+    losses: Nest, sizes: Sequence[int | None], release: Release
+) -> dict[str, str]:
+    """Return the classes that the names of metrics meant where Keras 3 takes others.
 
-    Under `binary_crossentropy` it compared each number of an output; since then, only
-    which number is the largest. Source: tensorflow/python/keras/engine/
-    training_utils.py of 2.1, `get_metric_function`.
+    `sizes` are the last axes of the outputs.
+
+    - Up to TensorFlow 2.1, `"accuracy"` compared each number of an output under
+      `binary_crossentropy`; since then, only which number is the largest. Source:
+      tensorflow/python/keras/engine/training_utils.py of 2.1, `get_metric_function`.
+    - Keras 3 does not choose the class of `"crossentropy"`; here it is chosen if all
+      outputs agree. Source: keras/engine/compile_utils.py of 2.15,
+      `_get_metric_object`.
     """
     names = {
         loss if isinstance(loss, str) else loss["class_name"]
         for loss in trees.leaves(losses, is_config)
         if loss is not None
     }
-    if not names or names - BINARY:
-        return metrics
-
-    def compared(metric: Any) -> Any:
-        if metric not in ("accuracy", "acc"):
-            return metric
-        config = {"class_name": "BinaryAccuracy", "config": {"name": metric}}
-        return classes.object_in("keras.metrics", config)
-
-    return trees.mapped(compared, metrics, is_leaf=is_config)
+    found: dict[str, str] = {}
+    if release < COMPARES_LARGEST and names and names <= BINARY:
+        found |= dict.fromkeys(CHOSEN_BY_COMPILE, "BinaryAccuracy")
+    is_column = {*sizes} == {1}
+    kinds = {"Binary"} if is_column else {*map(KIND_OF_TARGETS.get, names)}
+    if len(kinds) == 1 and None not in kinds and (is_column or 1 not in sizes):
+        found |= dict.fromkeys(CROSSENTROPIES, f"{kinds.pop()}Crossentropy")
+    return found
 
 
-def with_crossentropies(
-    metrics: Nest, losses: Nest, sizes: Sequence[int | None]
-) -> Nest:
-    """Return metrics with the class that `"crossentropy"` meant, if all outputs agree.
-
-    `sizes` are the last axes of the outputs. Keras 3 chooses by the targets only for
-    `"accuracy"`. Source: keras/engine/compile_utils.py of 2.15, `_get_metric_object`.
-    """
-    names = {
-        loss if isinstance(loss, str) else loss["class_name"]
-        for loss in trees.leaves(losses, is_config)
-        if loss is not None
-    }
-    kinds = {"Binary"} if {*sizes} == {1} else {*map(KIND_OF_TARGETS.get, names)}
-    if len(kinds) != 1 or None in kinds or (1 in sizes and {*sizes} != {1}):
-        return metrics
+def with_classes(metrics: Nest, class_names: Mapping[str, str]) -> Nest:
+    """Return metrics with objects of these classes in place of names."""
 
     def chosen(metric: Any) -> Any:
-        if metric not in CROSSENTROPIES:
+        if not isinstance(metric, str) or metric not in class_names:
             return metric
-        class_name = f"{next(iter(kinds))}Crossentropy"
-        config = {"class_name": class_name, "config": {"name": metric}}
-        return classes.object_in("keras.metrics", config)
+        written = {"class_name": class_names[metric], "config": {"name": metric}}
+        return classes.object_in("keras.metrics", written)
 
     return trees.mapped(chosen, metrics, is_leaf=is_config)
 

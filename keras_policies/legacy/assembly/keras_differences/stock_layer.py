@@ -26,7 +26,6 @@ class StockLayer:
         self._axes: int | None = None  # the extra axes of its input
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer, or its form."""
         tensors = forms.tensors_in(args, kwargs)
         replaced = self._replaced(tensors)
         if replaced is self._layer:
@@ -87,7 +86,6 @@ class OverTime:
         self._layers: dict[int, keras.Layer] = {}  # by the id of the layer inside
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer."""
         return masks.call(self.layer(keras.tree.flatten(args)), *args, **kwargs)
 
     def layer(self, tensors: Sequence[Tensor] = ()) -> keras.Layer:

@@ -24,12 +24,8 @@ from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.report import Arguments
 
 
-def variables(
-    traced: TracedFunctions, number: int | None
-) -> Iterator[tuple[str, int, None]]:
+def variables(traced: TracedFunctions, number: int) -> Iterator[tuple[str, int, None]]:
     """Yield the variables of a layer, with the attributes that lead to them."""
-    if number is None:
-        return
     seen, waiting = {number}, [(number, "")]
     paths: dict[int, str] = {}
     for at, prefix in waiting:  # which grows

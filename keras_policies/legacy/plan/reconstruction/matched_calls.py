@@ -51,7 +51,6 @@ class Subgraph:
         return consumers
 
     def inputs(self, names: Iterable[str]) -> Iterator[Output]:
-        """Yield the inputs of some nodes."""
         return (output for name in names for output in self.nodes[name].inputs)
 
     def is_op(self, output: Output, *ops: str) -> bool:

@@ -9,7 +9,7 @@ a function of other tensors, `dy * h` by elements, the node becomes
 which has the value of f and this gradient. `tf.nn.swish` has that of its formula.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -71,17 +71,14 @@ def _is_of_swish(
     return False
 
 
-def factor_of(
-    node: Node, traced: TracedFunctions
-) -> tuple[ConcreteFunction, Sequence[Output]] | None:
-    """Return a function of ones and captures that computes `h`, or None."""
+def factor_of(node: Node, traced: TracedFunctions) -> Gradient | None:
+    """Return the gradient of a node that computes `h` of ones and captures, or None."""
     gradient = traced.gradients.get(node.gradient)
     if gradient is None or node.op != "IdentityN" or len(node.inputs) != 2:
         return None
     function = traced.functions.get(gradient.function)
-    if function is None or not _is_product(function, gradient):
-        return None
-    return ConcreteFunction(function.name, (), (), ()), gradient.captures
+    is_product = function is not None and _is_product(function, gradient)
+    return gradient if is_product else None
 
 
 def _is_product(function: Function, gradient: Gradient) -> bool:
@@ -116,11 +113,12 @@ def _is_multiple(function: Function, output: Output, depth: int) -> bool:
 
 def _is_zero(function: Function, output: Output) -> bool:
     node = function.nodes.get(output.node)
-    if node is not None and node.op == "Fill":
+    if node is None:
+        return False
+    if node.op == "Fill":
         return _is_zero(function, node.inputs[1])
-    is_zero = node is not None and node.op == "Const"
-    is_zero = is_zero and not np.any(node.attributes["value"] if node else 1)
-    return bool(is_zero or (node is not None and node.op == "ZerosLike"))
+    is_zero = node.op == "Const" and not np.any(node.attributes["value"])
+    return is_zero or node.op == "ZerosLike"
 
 
 def _depends(function: Function, output: Output) -> bool:

@@ -106,7 +106,6 @@ class Prober(Interpreter):
         return value is not None and self._open.get(id(value)) is value
 
     def call(self, function: str, inputs: Sequence[Any]) -> list[Any]:
-        """Return the outputs of a function."""
         return self.run(ConcreteFunction(function, (), (), ()), inputs)
 
     def array(self, value: Any) -> Any:

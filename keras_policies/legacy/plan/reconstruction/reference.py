@@ -205,7 +205,6 @@ class Interpreter:
     def outputs(
         self, node: Node, inputs: Sequence[Value], needed: Positions
     ) -> Outputs:
-        """Return the outputs of a node."""
         if node.op == "Const":
             return [self.constant(node.attributes["value"])]
         if node.op in PASSING and inputs:
@@ -256,7 +255,6 @@ class Interpreter:
         return None
 
     def constant(self, value: Array) -> Value:
-        """Return a constant as a value."""
         return self._widened(value)
 
     def array(self, value: Value) -> Any:

@@ -140,15 +140,15 @@ class Tracing(Interpreter):
         shapes = [ir.shape_of(x, self.steps, self.specs) for x in inputs]
         if factor is None or None in shapes or shapes[0] != shapes[1]:
             return None
-        (function, captures), (result, x) = factor, inputs
+        result, x = inputs
         add = functools.partial(self.steps.op, node.name)
         try:
-            captured = [self.results[name][at] for name, _, at in captures]
+            captured = [self.results[name][at] for name, _, at in factor.captures]
         except LookupError:
             return None
         ones = add("OnesLike", result)
         arguments = [ones, add("ZerosLike", x), *captured]
-        (h,) = self.called(node, function.function, arguments)
+        (h,) = self.called(node, factor.function, arguments)
         change = add("Sub", x, add("StopGradient", x))
         change = add("Mul", change, add("StopGradient", h))
         return add("AddV2", add("StopGradient", result), change)
