@@ -61,7 +61,7 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
         self._key: list[Any] = []
         self._used = 0.0
-        self.lock = threading.RLock()  # for requests that belong together
+        self.lock = threading.RLock()
         atexit.register(self.close)
 
     def close(self) -> None:

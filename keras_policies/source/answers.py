@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 TOLD = 1500  # characters of an error
@@ -16,7 +17,7 @@ USER_CODE, TENSORFLOW = "user code", "tensorflow"
 
 
 class Answers:
-    """Answers requests about one model after the other; `needs` lists what these need.
+    """Answers requests, one for each module; `needs` lists what these need.
 
     Without `USER_CODE`, the package's `__init__` does not run. Without `TENSORFLOW`,
     Keras does not import it, only to ask whether it has to save something of it.
@@ -31,36 +32,43 @@ class Answers:
             module = importlib.util.module_from_spec(spec)
             sys.modules["keras_policies"] = module
         self._tools = importlib.import_module("keras_policies.source.comparison")
-        self._model: Any = None
 
-    def __call__(self, name: str, *request: Any) -> Any:
-        """Return the answer to a request: a value, or an error as text."""
+    def __call__(self, *request: Any) -> list[Any]:
+        """Return the results of all steps; that of one that fails is text, and last."""
+        results = list[Any]()
         try:
-            return getattr(self, name)(*request)
+            for each in self._steps(*request):
+                results.append(each)
         except Exception as error:
-            return f"{type(error).__name__}: {error}"[:TOLD]
+            results.append(f"{type(error).__name__}: {error}"[:TOLD])
+        return results
 
-    def build(self, file: str, train: bool) -> Any:
-        """Run a module; return what describes its model."""
-        self._model = None
+    def _steps(
+        self, file: str, train: bool, expected: Any, weights: str, arrays: Any
+    ) -> Iterator[Any]:
+        """Yield what describes the model that a module builds.
+
+        If that is expected, also yield the hashes of its weights after it has loaded a
+        file, and its outputs if there are inputs for it.
+        """
         with concurrent.futures.ThreadPoolExecutor(1) as pool:  # new counters of names
-            model = self._model = pool.submit(_built, file).result()
-        tools = self._tools
-        return *tools.described(model, train=train), tools.weights(model)
+            model = pool.submit(_built, file).result()
+        found = self._tools.described(model, train=train)
+        yield found
+        if found == expected:
+            if model.weights:
+                model.load_weights(weights)
+            yield self._tools.digests(model)
+            if arrays is not None:
+                yield self._outputs(model, arrays)
 
-    def load(self, file: str) -> Any:
-        """Load weights; return their hashes."""
-        self._model.load_weights(file)
-        return self._tools.digests(self._model)
-
-    def call(self, arrays: Any) -> Any:
-        """Return the outputs."""
+    def _outputs(self, model: Any, arrays: Any) -> Any:
         # Layers of Keras 3.8 take any entry of that name for TensorFlow itself.
         is_kept_out = sys.modules.get("tensorflow", self) is None
         if is_kept_out:
             del sys.modules["tensorflow"]
         try:
-            return self._tools.outputs(self._model, arrays)
+            return self._tools.outputs(model, arrays)
         finally:
             if is_kept_out:
                 sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type]

@@ -35,18 +35,14 @@ class Stub(keras.Operation):  # type: ignore[misc]
 
 
 class Graph:
-    """The calls that lead from the inputs of a Functional to its outputs.
+    """The inputs, the outputs and the calls of a Functional."""
 
-    Without `masks`, calls omit the masks that Keras itself passes along with tensors.
-    """
-
-    def __init__(self, model: keras.Model, *, masks: bool) -> None:
-        found = list[Call]()
+    def __init__(self, model: keras.Model) -> None:
+        found = self._calls = list[Call]()
 
         def record(stub: Stub, *args: Any, **kwargs: Any) -> Any:
             outputs = stub(*args, **kwargs)
-            told = {k: v for k, v in kwargs.items() if is_told(stub.op, k, v, masks)}
-            found.append(Call(stub.op, args, told, outputs))
+            found.append(Call(stub.op, args, kwargs, outputs))
             return outputs
 
         # A plain Functional: a subclass may need more arguments, or be compiled.
@@ -58,10 +54,21 @@ class Graph:
         kind = keras.layers.InputLayer
         layers = {id(x.output): x for x in model.layers if isinstance(x, kind)}
         self.layers = [layers[id(x)] for x in model.inputs]
-        self.calls = _ordered(found, self.outputs)
+
+    def calls(self, *, masks: bool) -> list[Call]:
+        """Return the calls that lead to the outputs, in topological order.
+
+        Without `masks`, they omit the masks that Keras itself passes with tensors.
+        """
+        told = list[Call]()
+        for each in self._calls:
+            items = each.kwargs.items()
+            kwargs = {k: v for k, v in items if _is_told(each.op, k, v, masks)}
+            told.append(dataclasses.replace(each, kwargs=kwargs))
+        return _ordered(told, self.outputs)
 
 
-def is_told(op: Any, key: str, value: Any, masks: bool) -> bool:
+def _is_told(op: Any, key: str, value: Any, masks: bool) -> bool:
     """Return whether the code of a call has to pass this keyword argument."""
     if key == "training" and value is None:
         return False
@@ -91,10 +98,10 @@ def _ordered(calls: list[Call], outputs: Any) -> list[Call]:
     def before(values: Any) -> list[Call]:
         return [made[id(x)] for x in tensors(values) if id(x) in made]
 
+    needs = {each: before((each.args, each.kwargs)) for each in calls}
     order, waiting = dict[Call, None](), before(outputs)[::-1]
     while waiting:
-        call = waiting[-1]
-        needed = [x for x in before((call.args, call.kwargs)) if x not in order]
+        needed = [x for x in needs[waiting[-1]] if x not in order]
         waiting += reversed(needed)
         if not needed:
             order.setdefault(waiting.pop())

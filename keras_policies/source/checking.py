@@ -17,14 +17,17 @@ import keras
 from keras_policies._common import comparing, files
 from keras_policies._common.process import EndedError, Process
 from keras_policies.source import answers, comparison
+from keras_policies.source.calls import tensors
 from keras_policies.source.errors import SourceError
 from keras_policies.source.functions import common
-from keras_policies.source.graphs import Module
-from keras_policies.source.objects import Style, automatic
+from keras_policies.source.graphs import Module, Reader
+from keras_policies.source.objects import Style, automatic, automatic_number
 
 Result = TypeVar("Result")
 SECONDS = 600  # for one answer
-MOST = 1 << 30  # numbers in the inputs and outputs of layers; no larger model is called
+# Numbers in the inputs and outputs of layers: no larger model is called, or with one
+# example in place of two.
+MOST, MANY = 1 << 30, 1 << 28
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
@@ -52,11 +55,27 @@ class Comparison:
     """Compares a model with those that modules build; `folder` has their constants."""
 
     def __init__(
-        self, model: keras.Model, folder: pathlib.Path, *, train: bool
+        self, model: keras.Model, folder: pathlib.Path, reader: Reader, *, train: bool
     ) -> None:
-        self._model, self._folder, self._train = model, folder, train
         with contextlib.suppress(EndedError):  # `next_style` raises it
             process().start()  # most models import nothing
+        self._model, self._folder, self._train = model, folder, train
+        self._reader = reader
+        self._described = comparison.described(model, train=train, reader=reader)
+
+    def misnumbered(self) -> frozenset[str]:
+        """Return classes whose layers cannot all have their names from Keras.
+
+        It counts upwards. Layers that others create may take numbers, too.
+        """
+        found, highest = set[str](), dict[str, int]()
+        for kind, name in self._described.names:
+            number = automatic_number(kind, name)
+            if number is not None:
+                if number < highest.get(kind, 0):
+                    found.add(kind)
+                highest[kind] = number
+        return frozenset(found)
 
     def next_style(self, code: str, module: Module) -> tuple[Style, bool]:
         """Run a module; return its style if its model is equal, or the next to try.
@@ -64,62 +83,64 @@ class Comparison:
         Also return whether outputs were compared. Raise SourceError if no style is
         left, or if the process ends.
         """
-        other = process(module.imports)
+        path = self._folder / "model.py"
+        with files.in_temporary_folder():
+            path.write_text(code, "utf-8")
+        arrays = self._example and self._example[0]
+        request = str(path), self._train, self._described, self._weights, arrays
         try:
-            with other.lock:
-                return self._next_style(code, module, other.ask)
+            described, *results = process(module.imports).ask(*request)
         except EndedError as error:
             raise SourceError(
                 f"The process that builds {self._model.name!r} from its source code "
                 f"did not answer: {error}.",
                 ENDED,
             ) from error
-
-    def _next_style(
-        self, code: str, module: Module, ask: Callable[..., Any]
-    ) -> tuple[Style, bool]:
-        style, model = module.style, self._model
-        path = self._folder / "model.py"
-        with files.in_temporary_folder():
-            path.write_text(code, "utf-8")
-        answer = ask("build", str(path), self._train)
-        if isinstance(answer, str):  # an error, such as for two layers with one name
-            named = {kind for kind, _ in module.names} - module.operations
-            reason = answer
-        else:
-            lines, names, weights = answer
-            expected, own = self._described
-            reason = difference(expected, lines)
-            pairs = zip(own, names, strict=False)
-            wrong = [] if reason else [a for a, b in pairs if a != b]
-            named = {kind for kind, _ in wrong}
-            if wrong:
-                kind, name = wrong[0]
-                reason = f"its layer {name!r} ({kind}) gets another name"
+        named, reason = self._unlike(described, module)
+        style = module.style
         if not named <= style.named:
             return dataclasses.replace(style, named=style.named | named), False
-        if not reason and weights != comparison.weights(model):
-            reason = (
-                "layers that several inner models share would have separate weights"
-            )
         if not reason:
-            has_loaded = not weights or (
-                ask("load", self._weights) == comparison.digests(model)
-            )
-            is_equal = has_loaded and self._has_equal_outputs(ask, module.policies)
-            if is_equal is not False:
-                return style, is_equal is True
+            if self._are_equal(results, module.policies):
+                return style, self._example is not None
             reason = "its layers compute something other than their configs say"
         if not style.explicit:
             return dataclasses.replace(style, explicit=True), False
         check_names(module)
         raise SourceError(
-            f"No source code builds a model equal to {model.name!r}: {reason}."
+            f"No source code builds a model equal to {self._model.name!r}: {reason}."
         )
 
-    @functools.cached_property
-    def _described(self) -> tuple[list[str], list[tuple[str, str]]]:
-        return comparison.described(self._model, train=self._train)
+    def _unlike(self, described: Any, module: Module) -> tuple[set[str], str]:
+        """Return the classes of layers that need names, and how two models differ."""
+        if isinstance(described, str):  # an error, such as for two layers with one name
+            return {kind for kind, _ in module.names} - module.operations, described
+        lines, names, weights = described
+        if reason := difference(self._described.lines, lines):
+            return set(), reason
+        pairs = zip(self._described.names, names, strict=False)
+        if wrong := [old for old, new in pairs if old != new]:
+            kind, name = wrong[0]
+            reason = f"its layer {name!r} ({kind}) gets another name"
+        elif weights != self._described.weights:
+            reason = (
+                "layers that several inner models share would have separate weights"
+            )
+        return {kind for kind, _ in wrong}, reason
+
+    def _are_equal(self, results: Sequence[Any], policies: Iterable[str]) -> bool:
+        """Return whether a model has loaded its weights, and has the same outputs."""
+        if results[:1] != [comparison.digests(self._model)]:
+            return False
+        if self._example is None:
+            return True
+        expected, (_, found) = self._example[1], results
+        if isinstance(found, str) or len(found) != len(expected):
+            return False  # only the new model refuses these inputs
+        dtypes = (policy.rpartition("_")[2] for policy in policies)  # mixed_float16
+        allowed = comparing.tolerance_here(dtypes).share
+        pairs = zip(found, expected, strict=True)
+        return all(comparing.relative_difference(*pair) <= allowed for pair in pairs)
 
     @functools.cached_property
     def _weights(self) -> str:
@@ -140,47 +161,62 @@ class Comparison:
         """Seeded inputs and their outputs, or None if the model cannot be called."""
         for recipe in comparing.recipes(self._model.inputs):
             try:
-                if sum(_sizes(self._model, recipe)) > MOST:
+                numbers = numbers_in(self._model, recipe, self._reader)
+                if numbers > MOST:
                     continue
+                if numbers > MANY:
+                    recipe = dataclasses.replace(recipe, batch=1)
                 arrays = comparing.draw(self._model.inputs, recipe)
                 return arrays, comparison.outputs(self._model, arrays)
             except Exception:  # such as for a text, or an axis that is too short
                 continue
         return None
 
-    def _has_equal_outputs(
-        self, ask: Callable[..., Any], policies: Iterable[str]
-    ) -> bool | None:
-        """Compare outputs on seeded inputs; return None if there are none."""
-        if self._example is None:
-            return None
-        arrays, expected = self._example
-        found = ask("call", arrays)
-        if isinstance(found, str) or len(found) != len(expected):
-            return False  # only the new model refuses these inputs
-        dtypes = (policy.rpartition("_")[2] for policy in policies)  # mixed_float16
-        allowed = comparing.tolerance_here(dtypes).share
-        pairs = zip(found, expected, strict=True)
-        return all(comparing.relative_difference(*pair) <= allowed for pair in pairs)
 
+def numbers_in(model: keras.Model, recipe: comparing.Recipe, reader: Reader) -> int:
+    """Return how many numbers the calls of layers return for such inputs, about.
 
-def _sizes(model: keras.Model, recipe: comparing.Recipe) -> Iterator[int]:
-    """Yield how many numbers each layer returns for such inputs, about."""
-    waiting, seen, long = [(model, recipe.batch)], set[object](), max(recipe.lengths)
-    yield from map(math.prod, comparing.shapes(model.inputs, recipe))
-    while waiting:
-        each, batch = waiting.pop()
-        for op in getattr(each, "operations", each.layers):
-            for x in keras.tree.flatten(getattr(op, "output", ())):
-                first, *others = x.shape or [1]
-                yield (first or batch) * math.prod(n or long for n in others)
+    Attention has one for each head and each pair of a query and a key.
+    """
+    long = max(recipe.lengths)
+
+    def count(shape: Iterable[int | None]) -> int:
+        return math.prod(n or long for n in shape)
+
+    @functools.cache
+    def total(model: keras.Model, batch: int) -> int:
+        found = 0
+        for op, inputs, outputs in _calls(model, reader):
+            for first, *others in (x.shape or [1] for x in outputs):
+                found += (first or batch) * count(others)
             inner, examples = op, batch
-            lengths = iter(getattr(getattr(op, "input", None), "shape", ())[1:])
+            lengths = iter(inputs[0].shape[1:] if inputs else ())
             while isinstance(inner, keras.layers.TimeDistributed):
-                inner, examples = inner.layer, examples * (next(lengths, None) or long)
-            if hasattr(inner, "layers") and (id(inner), examples) not in seen:
-                seen.add((id(inner), examples))
-                waiting.append((inner, examples))
+                inner, examples = inner.layer, examples * count([next(lengths, None)])
+            if hasattr(inner, "layers"):
+                found += total(inner, examples)
+            if "Attention" in type(inner).__name__ and inputs:
+                config = inner.get_config()
+                heads = config.get("num_heads") or config.get("num_query_heads") or 1
+                if isinstance(inner, keras.layers.AdditiveAttention):
+                    heads = count(inputs[0].shape[-1:])
+                places = [count(x.shape[1:-1]) for x in inputs]
+                found += batch * heads * places[0] * max(places)
+        return found
+
+    given = sum(map(math.prod, comparing.shapes(model.inputs, recipe)))
+    return given + total(model, recipe.batch)
+
+
+def _calls(model: keras.Model, reader: Reader) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the layer, the inputs and the outputs of each call in a model."""
+    if hasattr(model, "operations"):
+        for call in reader.graph(model).calls(masks=False):
+            yield call.op, tensors([call.args, call.kwargs]), tensors(call.outputs)
+    else:
+        for layer in model.layers:
+            ends = getattr(layer, "input", ()), getattr(layer, "output", ())
+            yield layer, *map(tensors, ends)
 
 
 _processes = functools.cache(

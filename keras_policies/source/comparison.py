@@ -3,12 +3,12 @@
 import ast
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from keras_policies.source.graphs import Module
+from keras_policies.source.graphs import Module, Reader
 from keras_policies.source.layout import shown
 from keras_policies.source.objects import Style
 from keras_policies.source.tree import Node, Policy, replaced
@@ -16,11 +16,19 @@ from keras_policies.source.tree import Node, Policy, replaced
 FROM_MASKS = "zero_output_for_mask"  # set by Bidirectional, and unused without masks
 
 
+class Description(NamedTuple):
+    """What must be equal for equal models, besides values."""
+
+    lines: list[str]  # what is computed, without names
+    names: list[tuple[str, str]]  # classes and names of layers, as they are created
+    weights: list[Any]  # their shapes and dtypes, and whether they are frozen
+
+
 def described(
-    model: keras.Model, *, train: bool
-) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return what is computed, without names; and the classes and names of layers."""
-    module = Module(Style(train=train, explicit=True, full=True))
+    model: keras.Model, *, train: bool, reader: Reader | None = None
+) -> Description:
+    """Return the description of a model."""
+    module = Module(Style(train=train, explicit=True, full=True), reader)
     tree = module.tree(model)
     has_masks = any(map(_has_mask, (x for each in tree for x in ast.walk(each))))
 
@@ -36,7 +44,9 @@ def described(
         lines += [shown(each) for each in (function, *function.body)]
     constants = (np.array(value).tobytes() for value in module.constants.values())
     digests = [hashlib.sha256(each).hexdigest() for each in constants]
-    return [*lines, *digests], module.names
+    frozen = {id(weight) for weight in model.non_trainable_weights}
+    weights = [(tuple(w.shape), str(w.dtype), id(w) in frozen) for w in model.weights]
+    return Description([*lines, *digests], module.names, weights)
 
 
 def _has_mask(node: ast.AST) -> bool:
@@ -49,12 +59,6 @@ def _has_mask(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(attr="Masking" | "Sequential")):
             return True
     return False
-
-
-def weights(model: keras.Model) -> list[Any]:
-    """Return shapes and dtypes of weights, and whether they are trained."""
-    frozen = {id(weight) for weight in model.non_trainable_weights}
-    return [(tuple(w.shape), str(w.dtype), id(w) in frozen) for w in model.weights]
 
 
 def digests(model: keras.Model) -> list[str]:
@@ -79,7 +83,8 @@ def outputs(model: keras.Model, arrays: Sequence[Any]) -> list[Any]:
     structure = None if isinstance(model, keras.Sequential) else model.input
     inputs = keras.tree.pack_sequence_as(structure, tensors)
     variables = model.trainable_variables + model.non_trainable_variables
-    with _Start([(x, x.value) for x in variables]):
+    # Without gradients, torch frees the outputs of layers as soon as it can.
+    with _Start([(x, keras.ops.stop_gradient(x.value)) for x in variables]):
         found = keras.tree.flatten(model(inputs, training=False))
         floats = [keras.ops.cast(x, "float32") for x in found]
     return [*map(keras.ops.convert_to_numpy, floats)]

@@ -4,6 +4,7 @@ import ast
 import collections
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,11 +49,20 @@ class Body:
     args: Sequence[Node] = ()  # of the model
 
 
+class Reader:
+    """Reads each model and each layer once, for modules of several styles."""
+
+    def __init__(self) -> None:
+        self.graph = functools.cache(Graph)
+        self.held = functools.cache(lambda op: live.Held(op, live.config_of(op)))
+
+
 class Module(Objects):
     """The functions of a module, with their imports and constants."""
 
-    def __init__(self, style: Style) -> None:
+    def __init__(self, style: Style, reader: Reader | None = None) -> None:
         super().__init__(style)
+        self._reader = reader or Reader()
         self.functions = dict[str, ast.FunctionDef]()
         self._known = dict[object, str]()  # shape of a function -> its name
         self.operations = set[str]()  # the classes of operations that are called
@@ -62,6 +72,8 @@ class Module(Objects):
         """Return all functions; `build_model` is the last one."""
         body = self._body(model, literal(model.name), compile=compile)
         found = [*self.functions.values(), _defined("build_model", [], body)]
+        if not self.functions:
+            return [*found]
         unlike = {  # calls of functions
             ast.dump(x): x
             for x in itertools.chain(*map(ast.walk, found))
@@ -154,13 +166,14 @@ class Module(Objects):
         return Body(args=[sequence(made)])
 
     def _graph(self, model: keras.Model) -> Body:
-        graph, ops = Graph(model, masks=self.style.explicit), list[Any]()
+        graph, ops = self._reader.graph(model), list[Any]()
+        calls = graph.calls(masks=self.style.explicit)
         statements = list[Statement]()
         outer, self.tensors = self.tensors, {}
         variables = dict[Any, Node]()  # layer that is called more than once -> variable
-        times = collections.Counter(each.op for each in graph.calls)
+        times = collections.Counter(each.op for each in calls)
         ends = [graph.inputs, graph.outputs]
-        taken = [ends, *((each.args, each.kwargs) for each in graph.calls)]
+        taken = [ends, *((each.args, each.kwargs) for each in calls)]
         read = {id(x) for x in tensors(taken)}
 
         def variable(op: Any) -> Variable:
@@ -174,7 +187,7 @@ class Module(Objects):
         for x, layer in zip(tensors(graph.inputs), graph.layers, strict=True):
             self.tensors[id(x)] = variable(layer)
             assign(self._input(live.config_of(layer)), self.tensors[id(x)])
-        for each in graph.calls:
+        for each in calls:
             op = each.op
             if isinstance(op, keras.Layer):
                 if times[op] > 1 and op not in variables:
@@ -204,7 +217,7 @@ class Module(Objects):
         args = [*map(self.value, ends)]
         self.tensors = outer
         if self.style.full:  # weights are saved in the order of layers
-            order = list(dict.fromkeys([*graph.layers, *(x.op for x in graph.calls)]))
+            order = list(dict.fromkeys([*graph.layers, *(x.op for x in calls)]))
             places = {layer: at for at, layer in enumerate(order)}
             numbers = [literal(places[layer]) for layer in model.layers]
             statements.append(Statement(sequence(numbers), kind=""))
@@ -212,13 +225,14 @@ class Module(Objects):
 
     def _made(self, op: Any) -> Node:
         """Return the code that creates a layer."""
-        config = live.config_of(op)
-        if live.is_model(op, config):
+        held = self._reader.held(op)
+        if live.is_model(op, held.config):
             return self.model(op)
         if self._frozen and not op.trainable:
-            config.pop("trainable", None)
+            config = {k: v for k, v in held.config.items() if k != "trainable"}
+            held = live.Held(op, config)
         with self._at(op):
-            return self.instance(live.Held(op, config))
+            return self.instance(held)
 
     @contextlib.contextmanager
     def _at(self, op: Any) -> Iterator[None]:

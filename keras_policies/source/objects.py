@@ -45,6 +45,7 @@ RESERVED = {
     *("keras", "layers", "ops", "np", "pathlib", "inputs", "outputs", "name", "model"),
     *("x", "y", "i", "build_model", "DTYPE", "CONSTANTS", *dir(builtins)),
 }
+NAME_NUMBER = re.compile("[1-9][0-9]{0,8}")  # Keras has no more layers
 NOT_CONSTANTS = "file", "allow_pickle"  # arguments of numpy.savez
 # Of classes and functions, each of which is used many times.
 signature: Callable[[Any], inspect.Signature] = functools.cache(inspect.signature)
@@ -142,9 +143,7 @@ class Objects:
         if not (takes_all or self.style.full):
             needed = needed & {*parameters}
         kind, name = cls.__name__, config.get("name")
-        kwargs = {} if name is None else self.name(kind, name)
-        if kwargs and name == getattr(parameters.get("name"), "default", None):
-            kwargs = {}  # as of an optimizer before Keras 3.15
+        kwargs = dict[str, Node]()
         # Sorted, since some configs have the order of the call that made the object.
         for key in sorted(needed):
             if not _is_keyword(key):
@@ -154,14 +153,15 @@ class Objects:
                 kwargs[key] = self.instance(own)
             else:
                 kwargs[key] = self._argument(key, values[key])
-        return call(function, *arguments(cls, kwargs))
+        named = {} if name is None else self.name(kind, name)  # parts are created first
+        if named and name == getattr(parameters.get("name"), "default", None):
+            named = {}  # as of an optimizer before Keras 3.15
+        return call(function, *arguments(cls, named | kwargs))
 
     def name(self, kind: str, name: str) -> dict[str, Node]:
         """Return `{"name": node}` for a layer, or {} if Keras gives it that name."""
         self.names.append((kind, name))
-        start, _, number = name.rpartition("_")
-        is_numbered = number.isascii() and number.isdigit() and number[0] != "0"
-        is_automatic = automatic(kind) in (name, start if is_numbered else name)
+        is_automatic = automatic_number(kind, name) is not None
         is_left_out = is_automatic and kind not in self.style.named
         return {} if is_left_out or self.style.full else {"name": Label((name,))}
 
@@ -293,6 +293,15 @@ class Names:
 def automatic(kind: str) -> str:
     """Return the stem of a class's automatic names, such as `conv2d` of `conv2d_1`."""
     return re.sub(r"_\d+$", "", type(kind, (keras.Operation,), {})().name)
+
+
+def automatic_number(kind: str, name: str) -> int | None:
+    """Return the number in a name if Keras may give that to a layer; `dense` has 0."""
+    start, _, number = name.rpartition("_")
+    if name == automatic(kind):
+        return 0
+    is_number = NAME_NUMBER.fullmatch(number) and start == automatic(kind)
+    return int(number) if is_number else None
 
 
 def _is_keyword(key: Any) -> bool:

@@ -18,7 +18,7 @@ from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
 from keras_policies.source import checking, gate, live
 from keras_policies.source.errors import CannotWriteError, SourceError
-from keras_policies.source.graphs import Module
+from keras_policies.source.graphs import Module, Reader
 from keras_policies.source.layout import lines
 from keras_policies.source.objects import Style
 from keras_policies.source.tree import Node, Policy, dotted, literal, replaced
@@ -75,10 +75,15 @@ def to_source(
     def code() -> tuple[str, bool]:
         with files.temporary_folder() as folder:
             file = path and folder / path.name
-            compared = checking.Comparison(model, folder, train=train)
-            style = Style(train=train, typed=keras.config.floatx() != "float32")
+            reader = Reader()
+            compared = checking.Comparison(model, folder, reader, train=train)
+            style = Style(
+                train=train,
+                named=compared.misnumbered(),
+                typed=keras.config.floatx() != "float32",
+            )
             while True:
-                module = Module(style)
+                module = Module(style, reader)
                 functions = module.tree(model, compile=compile)
                 if module.policies and not style.typed:
                     # Otherwise float32 layers would follow the global policy.

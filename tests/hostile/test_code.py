@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import keras_policies
+from keras_policies._common import comparing
 from keras_policies._common.process import START, Process
 from keras_policies.source import answers, checking, comparison, gate, live
 from keras_policies.source.errors import SourceError
-from keras_policies.source.graphs import Module
+from keras_policies.source.graphs import Module, Reader
 from keras_policies.source.objects import Style
 
 pytestmark = [
@@ -108,6 +109,42 @@ def test_a_model_whose_outputs_are_huge_is_not_called(shape, layer, monkeypatch)
     model = keras.Sequential([keras.Input(shape), layer])
     with pytest.warns(keras_policies.KerasPoliciesWarning, match="not compared"):
         keras_policies.to_source(model)
+
+
+@pytest.mark.parametrize(
+    ("called", "least"),
+    [
+        (lambda x: keras.layers.MultiHeadAttention(8, 4)(x, x), 2 * 8 * 9000**2),
+        (lambda x: keras.layers.AdditiveAttention()([x, x]), 2 * 5 * 9000**2),
+        (lambda x: keras.layers.TimeDistributed(looking())(x), 2 * 9000 * 7**2),
+    ],
+    ids=["heads", "dimensions", "in an inner model"],
+)
+def test_the_scores_of_attention_count_for_the_size_of_a_model(called, least):
+    shape = (9000, 7, 5) if least < 9000**2 else (9000, 5)
+    x = keras.Input(shape)
+    model = keras.Model(x, called(x))
+    recipe = next(comparing.recipes(model.inputs))
+    count = checking.numbers_in(model, recipe, Reader())
+    assert least < count < least + 9000 * 7 * 5 * 100
+
+
+def looking():
+    """Return a model in which a sequence looks at itself."""
+    x = keras.Input((7, 5))
+    return keras.Model(x, keras.layers.Attention()([x, x]))
+
+
+def test_each_call_counts_for_the_size_of_a_model():
+    x = i = keras.Input((1 << 20,))
+    layer = keras.layers.ReLU()
+    for _ in range(10):
+        x = layer(x)
+    inner, i = keras.Model(i, x), keras.Input((1 << 20,))
+    model = keras.Model(i, inner(inner(i)))
+    recipe = next(comparing.recipes(model.inputs))
+    # The input, the outputs of both calls, and ten in each.
+    assert checking.numbers_in(model, recipe, Reader()) == 23 << 21
 
 
 class Drawn:
@@ -253,7 +290,7 @@ def test_masks_count_whatever_number_turns_them_on():
     model = keras.Model(x, both(words))
     for layer in both.forward_layer, both.backward_layer:
         layer.zero_output_for_mask = False  # which cannot be written
-    lines, _ = comparison.described(model, train=False)
+    lines, *_ = comparison.described(model, train=False)
     assert any("zero_output_for_mask=False" in line for line in lines)
 
 

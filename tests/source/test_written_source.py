@@ -13,6 +13,7 @@ from keras import layers, ops
 from source_models import MODELS, REFUSED
 
 import keras_policies
+from keras_policies._common import process
 from keras_policies._common.process import Process
 from keras_policies.source import checking, comparison
 
@@ -215,7 +216,7 @@ def test_outputs_that_cannot_be_compared_are_told():
 
 @once
 def test_the_order_of_layers_counts_since_weights_are_saved_in_it():
-    lines, names = comparison.described(chain(), train=False)
+    lines, names, _ = comparison.described(chain(), train=False)
     assert "[0, 1, 2, 3]" in lines
     assert names == [
         ("InputLayer", "image"),
@@ -297,22 +298,70 @@ def test_constants_of_more_than_64_numbers_need_a_file(size, tmp_path):
     assert array.tolist() == [*range(65)]
 
 
+FAILING = {
+    "weights that go nowhere": lambda digests, outputs: [[""], outputs],
+    "an error while it loads": lambda digests, outputs: ["OSError: no such weight"],
+    "an error in a call": lambda digests, outputs: [digests, "ValueError: no call"],
+    "other outputs": lambda digests, outputs: [digests, [x + 1 for x in outputs]],
+}
+
+
 @once
-@pytest.mark.parametrize("what_fails", ["call", "load"])
+@pytest.mark.parametrize("what_fails", FAILING)
 def test_a_model_that_fails_where_the_first_one_works_is_refused(
     what_fails, monkeypatch
 ):
     ask = Process.ask
 
-    def asked(process, name, *request):
-        if name == what_fails:  # weights go nowhere; it cannot be called
-            return [""] if name == "load" else "ValueError: it cannot be called"
-        return ask(process, name, *request)
+    def asked(*request):
+        described, *results = ask(*request)
+        return [described, *FAILING[what_fails](*results)]
 
     monkeypatch.setattr(Process, "ask", asked)
-    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
     with pytest.raises(ValueError, match="compute something other than their configs"):
-        keras_policies.to_source(model)
+        keras_policies.to_source(chain())
+
+
+@once
+def test_one_module_is_written_where_keras_numbers_layers_otherwise(monkeypatch):
+    ask, requests = Process.ask, []
+
+    def asked(*request):
+        requests.append(request)
+        return ask(*request)
+
+    monkeypatch.setattr(Process, "ask", asked)
+    parts = [layers.Dense(3, name="dense_1"), layers.Dense(2, name="dense")]
+    model = keras.Sequential([keras.Input((4,), name="i"), *parts], name="net")
+    text = keras_policies.to_source(model)
+    assert 'layers.Dense(3, name="dense_1"),' in text
+    assert 'layers.Dense(2, name="dense"),' in text
+    assert len(requests) == 1
+
+
+@once
+def test_the_code_does_not_depend_on_how_long_its_comparison_takes(monkeypatch):
+    monkeypatch.setattr(process, "IDLE", 0)  # each request gets a new process
+    inputs = keras.Input((4,), name="i")
+    outputs = layers.BatchNormalization(name="b")(inputs)
+    model = keras.Model(inputs, outputs, name="net")
+    model.trainable = False
+    assert body(model)[-2:] == ["model.trainable = False", "return model"]
+
+
+@once
+@pytest.mark.parametrize(("limit", "batch"), [(1 << 12, 2), (1 << 3, 1)])
+def test_an_expensive_model_is_compared_on_one_example(limit, batch, monkeypatch):
+    sizes, outputs = [], comparison.outputs
+
+    def called(model, arrays):
+        sizes.extend(map(len, arrays))
+        return outputs(model, arrays)
+
+    monkeypatch.setattr(checking, "MANY", limit)
+    monkeypatch.setattr(comparison, "outputs", called)
+    keras_policies.to_source(chain())
+    assert sizes == [batch]
 
 
 @once
