@@ -271,11 +271,21 @@ class Module(Objects):
             raise ValueError(
                 f"{model.name!r} has not been compiled. Pass compile=False."
             )
+        # Metrics are held by a container, which is not a public attribute.
+        held = (x for x in vars(model).values() if live.is_of_keras(type(x)))
+        values = live.thawed(
+            config, model, *(x for x in held if hasattr(x, "__dict__"))
+        )
+        if live.has_data_like_objects(values):
+            raise CannotWriteError(
+                "an argument of `compile` looks like the config of an object that the "
+                "model does not have. Pass compile=False"
+            )
         # `jit_compile` is what Keras chose for this backend.
         defaults = inspect.signature(keras.Model.compile).parameters
         given = {
             key: self.value(value)
-            for key, value in live.thawed(config, model).items()
+            for key, value in values.items()
             if key != "jit_compile" and value != defaults[key].default
         }
         return call("model.compile", [], given)

@@ -7,6 +7,7 @@ such an object is data.
 
 import dataclasses
 import functools
+import itertools
 import json
 import sys
 import types
@@ -118,10 +119,14 @@ class Held:
         return thawed(self.config, self.value)
 
 
-def thawed(config: dict[str, Any], holder: Any) -> dict[str, Any]:
-    """Return a config with what `holder` holds in place of the configs of objects."""
+def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
+    """Return a config with what its holder holds in place of the configs of objects.
+
+    It may hold them in objects of its own, `others`.
+    """
     asked = (getattr(holder, key, None) for key in config)  # properties, too
-    known = [*_held([*asked, *vars(holder).values()], 3)]
+    held = (vars(each).values() for each in (holder, *others))
+    known = [*_held([*asked, *itertools.chain(*held)], 3)]
 
     def new(value: Any) -> Any:
         if is_object(value):

@@ -268,6 +268,26 @@ def test_the_call_of_compile_is_written_if_asked_for():
 
 
 @once
+def test_metrics_are_written_as_objects_and_not_as_their_configs():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="net")
+    metrics = [keras.metrics.Precision(thresholds=0.3), "mae"]
+    weighted = [keras.metrics.AUC(num_thresholds=5)]
+    model.compile("sgd", "mse", metrics=metrics, weighted_metrics=weighted)
+    lines = body(model, compile=True)
+    assert '    metrics=[keras.metrics.Precision(thresholds=0.3), "mae"],' in lines
+    assert "    weighted_metrics=[keras.metrics.AUC(num_thresholds=5)]," in lines
+
+
+@once
+def test_a_dict_in_compile_that_keras_would_take_for_an_object_is_refused():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="net")
+    popen = {"class_name": "Popen", "module": "subprocess", "config": {}}
+    model.compile("sgd", "mse", loss_weights=popen)
+    with pytest.raises(ValueError, match="argument of `compile` looks like the config"):
+        keras_policies.to_source(model, compile=True)
+
+
+@once
 def test_compile_needs_a_model_that_was_compiled():
     with pytest.raises(ValueError, match="has not been compiled. Pass compile=False"):
         keras_policies.to_source(chain(), compile=True)
