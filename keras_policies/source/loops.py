@@ -294,7 +294,7 @@ def _counted(blocks: Sequence[Sequence[Statement]]) -> list[Statement] | None:
         return None
     step, first = max(steps, default=1), counted[0][0] if counted else 0
     texts = iter(
-        ("i", column[0] - first) if column in counted else str(column[0])
+        ("i", column[0] - first) if len({*column}) > 1 else str(column[0])
         for column in columns
     )
 

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 import keras_policies
 from keras_policies._common import comparing
 from keras_policies._common.process import START, Process
-from keras_policies.source import answers, checking, comparison, gate, live
+from keras_policies.source import answers, checking, comparison, gate, live, loops
 from keras_policies.source.errors import SourceError
 from keras_policies.source.graphs import Module, Reader
 from keras_policies.source.objects import Style
+from keras_policies.source.tree import Label, Statement, call
 
 pytestmark = [
     pytest.mark.once("the code depends on no backend"),
@@ -238,6 +239,16 @@ def test_layers_that_are_wired_at_random_take_linear_time():
             found.append(layer([found[-1], draw.choice(found)]))
         models[size] = keras.Model(i, found[-1], name="m")
     assert costs.is_linear(lambda size: keras_policies.to_source(models[size]), 400)
+
+
+def test_names_of_many_numbers_take_linear_time():
+    def fold(size):
+        names = ["_".join(str(k + n) for n in range(size)) for k in range(5)]
+        calls = [call("layers.ReLU", [Label((name,))]) for name in names]
+        added = [Statement(each, kind="") for each in calls]
+        assert len(loops.folded(added, loops.Budget.of(added))) == 2
+
+    assert costs.is_linear(fold, 20_000)
 
 
 def test_a_wrapper_of_wrappers_costs_its_own_depth():
