@@ -461,6 +461,65 @@ def test_functions_that_keras_3_renamed_are_found(written, expected, tmp_path):
     assert float(loss) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("AUC", "auc"),
+        ("RootMeanSquaredError", "root_mean_squared_error"),
+        ("kullback_leibler_divergence", "kullback_leibler_divergence"),
+        ("logcosh", "logcosh"),
+        ("MAE", "MAE"),
+    ],
+)
+def test_a_metric_by_the_name_of_a_class_is_reported_as_in_tf_keras(
+    written, expected, tmp_path
+):
+    """Callbacks look for these names, such as `monitor="val_auc"`."""
+
+    def edit(config):
+        config["metrics"] = [written]
+
+    model = load_model(edited(tmp_path, edit))
+    x, y = np.ones((2, *model.input_shape[1:])), np.ones((2, *model.output_shape[1:]))
+    found = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert {*found} == {"loss", expected}
+
+
+@pytest.mark.parametrize("number", [None, 2, 7])
+def test_a_metric_of_more_numbers_than_there_are_takes_all(number, tmp_path):
+    """As in tf.keras; on torch, Keras 3 raises an error in `fit` and `evaluate`."""
+    name = "top_k_categorical_accuracy"
+
+    def edit(config):
+        settings = {"name": "top", "dtype": "float32", "k": number}
+        written = {"class_name": "TopKCategoricalAccuracy", "config": settings}
+        config["metrics"] = [written if number else name]
+
+    model = load_model(edited(tmp_path, edit))
+    assert model.output_shape[-1] == 2
+    x, y = np.ones((3, *model.input_shape[1:])), np.eye(2)[[0, 1, 1]]
+    found = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert found["top" if number else name] == 1.0
+
+
+def test_a_metric_that_ignores_targets_is_left_out(tmp_path):
+    """Its mean is over those that count; Keras 3 divides by the number of all."""
+    name = "SparseCategoricalCrossentropy"
+
+    def edit(config):
+        settings = {"name": "it", "dtype": "float32", "ignore_class": ignored}
+        config["metrics"] = [{"class_name": name, "config": settings}]
+
+    ignored = 0
+    path = edited(tmp_path, edit)
+    model = load_with_one_warning(path, [f"metrics: '{name}'", "pass custom_objects"])
+    assert model.compiled
+    assert keras_policies.inspect_model(path).missing == (name,)
+    ignored = None
+    model = load_model(edited(tmp_path, edit))
+    assert model.get_compile_config()["metrics"][0]["config"]["name"] == "it"
+
+
 def test_a_metric_that_is_not_known_does_not_keep_a_model_from_training(tmp_path):
     def edit(config):
         config["metrics"] = ["mae", "my_metric"]

@@ -56,7 +56,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
     sizes = [each.shape[-1] if each.shape else None for each in tensors]
     meant = training.meanings(fitting.losses, sizes, plan.legacy.release)
     metrics, weighted_metrics = (
-        objectives.metrics(training.with_classes(each, meant), outputs)
+        objectives.metrics(training.with_classes(each, meant, sizes), outputs)
         for each in (fitting.metrics, fitting.weighted_metrics)
     )
     # Without a loss, it would silently learn something else, or nothing.

@@ -62,6 +62,7 @@ SAME_WORDS = (
     *("categorical_crossentropy", "sparse_categorical_crossentropy"),
 )
 CLASSES |= {name: name.title().replace("_", "") for name in SAME_WORDS}
+TOP_K = {name: title for name, title in CLASSES.items() if "top_k_" in name}
 LOSS_SCALE_OPTIMIZERS = (
     "LossScaleOptimizer",  # 2.0 to 2.3, and 2.4 and on
     "LossScaleOptimizerV1",  # 2.4 to 2.8, from the experimental API
@@ -73,6 +74,8 @@ DROPPED = "decay", "is_legacy_optimizer", "jit_compile", "schedule_decay"
 REDUCTIONS = {"auto": "sum_over_batch_size", "none": "sum"}
 RENAMED = {"lr": "learning_rate"}
 SCHEDULES = "keras.optimizers.schedules"
+# Keras 3 divides this metric by the number of all targets; tf.keras left some out.
+IGNORES, IGNORED = ("metrics", "SparseCategoricalCrossentropy"), "ignore_class"
 # Names by which Keras gets a loss or a metric, beside the public ones of its modules,
 # and public ones by which it does not.
 SHORT = "bce", "mae", "mape", "mse", "msle", "BCE", "MAE", "MAPE", "MSE", "MSLE"
@@ -116,10 +119,18 @@ def keras_objective(module: str, written: Any) -> str | Config:
     named = _function_name(written)
     if isinstance(written, dict) and named in ALIASES:
         return keras_function(named)  # a user's
-    if named is not None:
-        is_own = keras_names.registered(named) is not None
-        return named if is_own else RENAMED_FUNCTIONS[module].get(named, named)
     is_metric = module == "keras.metrics"
+    if named is not None:
+        if keras_names.registered(named) is not None:
+            return named
+        renamed = RENAMED_FUNCTIONS[module].get(named, named)
+        is_class = keras_names.is_class(module, named)
+        if not is_metric or not (is_class or renamed != named):
+            return renamed
+        # A metric by the name of a class had that of an object; Keras 3 keeps the text.
+        settings = {"name": snake_case(named) if is_class else named}
+        stock = {"class_name": CLASSES.get(named, named), "config": settings}
+        return classes.object_in(module, stock)
     class_name, config = written["class_name"], written.get("config") or {}
     if not isinstance(config, dict):  # a name, in the way of some libraries' losses
         return keras_object(module, class_name, None)
@@ -290,6 +301,9 @@ def unknown(kind: str, value: str | Config) -> str | None:
             return None if keras_names.registered(inner) is not None else str(inner)
         if module is not None and not classes.is_in(module, name):
             return name
+        ignored = inner.get(IGNORED) if isinstance(inner, dict) else None
+        if ignored is not None and (kind, name) == IGNORES and module is not None:
+            return name
         rate: Any = inner.get("learning_rate") if isinstance(inner, dict) else None
         return unknown(kind, rate) if is_config(rate) else None
     is_chosen = kind == "metrics" and value in CHOSEN_BY_COMPILE
@@ -341,14 +355,27 @@ def meanings(
     return found
 
 
-def with_classes(metrics: Nest, class_names: Mapping[str, str]) -> Nest:
-    """Return metrics with objects of these classes in place of names."""
+def with_classes(
+    metrics: Nest, class_names: Mapping[str, str], sizes: Sequence[int | None]
+) -> Nest:
+    """Return metrics with objects of these classes in place of names.
+
+    `sizes` are the last axes of the outputs. If all are smaller than the `k` of a
+    metric of the k largest numbers, it takes all: on torch, Keras raises an error.
+    """
+    most = sizes[0] if len({*sizes}) == 1 else None
+    by_name = {**TOP_K, **class_names}
 
     def chosen(metric: Any) -> Any:
-        if not isinstance(metric, str) or metric not in class_names:
+        if isinstance(metric, str) and metric in by_name:
+            written = {"class_name": by_name[metric], "config": {"name": metric}}
+            metric = classes.object_in("keras.metrics", written)
+        is_top = is_config(metric) and metric["class_name"] in TOP_K.values()
+        if not (is_top and metric["module"] and most):
             return metric
-        written = {"class_name": class_names[metric], "config": {"name": metric}}
-        return classes.object_in("keras.metrics", written)
+        settings = metric["config"]
+        k = settings.get("k", 5)
+        return {**metric, "config": {**settings, "k": min(k, most)}}
 
     return trees.mapped(chosen, metrics, is_leaf=is_config)
 
