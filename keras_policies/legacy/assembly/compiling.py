@@ -133,8 +133,35 @@ class _Objectives:
 
     def metrics(self, configs: Any, output_names: list[str]) -> Any:
         """Return a nest of metrics without those left out, or None if none is left."""
-        named = training.without_output_names(configs, output_names)
+        named = _by_own_names(configs, output_names)
         return _without_none(self.objects("metrics", named)) or None
+
+
+def _by_own_names(metrics: Any, output_names: Sequence[str]) -> Any:
+    """Return metrics by their own names, which tf.keras prefixed by the output's.
+
+    In tf.keras, each metric in a list of metrics was that of every output.
+    """
+    if len(output_names) < 2:
+        return metrics
+    is_list = isinstance(metrics, list | tuple)
+    if metrics and is_list and not any(isinstance(m, list | tuple) for m in metrics):
+        metrics = [list(metrics) for _ in output_names]
+    if isinstance(metrics, dict):
+        return {name: _unprefixed(item, name) for name, item in metrics.items()}
+    if not isinstance(metrics, list | tuple) or len(metrics) != len(output_names):
+        return metrics
+    return list(map(_unprefixed, metrics, output_names))
+
+
+def _unprefixed(metric: Any, output_name: str) -> Any:
+    if isinstance(metric, list | tuple):
+        return [_unprefixed(item, output_name) for item in metric]
+    config = metric["config"] if isinstance(metric, dict) else {}
+    if not isinstance(config.get("name"), str):
+        return metric
+    name = config["name"].removeprefix(f"{output_name}_")
+    return {**metric, "config": {**config, "name": name}}
 
 
 def _without_none(metrics: Any) -> Any:
