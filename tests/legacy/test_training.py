@@ -469,6 +469,7 @@ def test_functions_that_keras_3_renamed_are_found(written, expected, tmp_path):
         ("kullback_leibler_divergence", "kullback_leibler_divergence"),
         ("logcosh", "logcosh"),
         ("MAE", "MAE"),
+        ("Accuracy", "Accuracy"),  # of the largest outputs, not of equal numbers
     ],
 )
 def test_a_metric_by_the_name_of_a_class_is_reported_as_in_tf_keras(
@@ -480,9 +481,11 @@ def test_a_metric_by_the_name_of_a_class_is_reported_as_in_tf_keras(
         config["metrics"] = [written]
 
     model = load_model(edited(tmp_path, edit))
-    x, y = np.ones((2, *model.input_shape[1:])), np.ones((2, *model.output_shape[1:]))
-    found = model.evaluate(x, y, verbose=0, return_dict=True)
+    x = np.ones((2, *model.input_shape[1:]))
+    found = model.evaluate(x, np.eye(2), verbose=0, return_dict=True)
     assert {*found} == {"loss", expected}
+    if expected == "Accuracy":
+        assert found[expected] == 0.5
 
 
 @pytest.mark.parametrize("number", [None, 2, 7])

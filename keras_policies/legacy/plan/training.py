@@ -124,7 +124,8 @@ def keras_objective(module: str, written: Any) -> str | Config:
         if keras_names.registered(named) is not None:
             return named
         renamed = RENAMED_FUNCTIONS[module].get(named, named)
-        is_class = keras_names.is_class(module, named)
+        is_chosen = named.lower() in CHOSEN_BY_COMPILE  # "Accuracy", too
+        is_class = keras_names.is_class(module, named) and not is_chosen
         if not is_metric or not (is_class or renamed != named):
             return renamed
         # A metric by the name of a class had that of an object; Keras 3 keeps the text.
