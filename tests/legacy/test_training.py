@@ -488,6 +488,17 @@ def test_a_metric_by_the_name_of_a_class_is_reported_as_in_tf_keras(
         assert found[expected] == 0.5
 
 
+@pytest.mark.parametrize("written", ["AUC", "Precision", "logcosh"])
+def test_a_metric_of_tensorflow_2_0_has_the_name_that_it_was_given(written, tmp_path):
+    def edit(config):
+        config["metrics"] = [written]
+
+    model = load_model(edited(tmp_path, edit, more("2.0.0/amsgrad")))
+    x = np.ones((2, *model.input_shape[1:]))
+    found = model.evaluate(x, np.eye(2), verbose=0, return_dict=True)
+    assert {*found} == {"loss", written}
+
+
 @pytest.mark.parametrize("number", [None, 2, 7])
 def test_a_metric_of_more_numbers_than_there_are_takes_all(number, tmp_path):
     """As in tf.keras; on torch, Keras 3 raises an error in `fit` and `evaluate`."""
@@ -505,6 +516,20 @@ def test_a_metric_of_more_numbers_than_there_are_takes_all(number, tmp_path):
     assert found["top" if number else name] == 1.0
 
 
+@pytest.mark.parametrize("name", ["top_k_categorical_accuracy", "AUC", "crossentropy"])
+def test_a_metric_of_the_user_is_used_whatever_its_name(name, tmp_path):
+    def edit(config):
+        config["metrics"] = [name]
+
+    def seven(true, predicted):
+        return keras.ops.zeros_like(predicted[:, 0]) + 7
+
+    model = load_model(edited(tmp_path, edit), {name: seven})
+    x = np.ones((2, *model.input_shape[1:]))
+    found = model.evaluate(x, np.eye(2), verbose=0, return_dict=True)
+    assert 7.0 in found.values()
+
+
 def test_a_metric_that_ignores_targets_is_left_out(tmp_path):
     """Its mean is over those that count; Keras 3 divides by the number of all."""
     name = "SparseCategoricalCrossentropy"
@@ -518,6 +543,12 @@ def test_a_metric_that_ignores_targets_is_left_out(tmp_path):
     model = load_with_one_warning(path, [f"metrics: '{name}'", "pass custom_objects"])
     assert model.compiled
     assert keras_policies.inspect_model(path).missing == (name,)
+
+    class Own(keras.metrics.SparseCategoricalCrossentropy):
+        pass
+
+    model = load_model(path, {name: Own})  # as advised; a warning is an error
+    assert model.get_compile_config()["metrics"][0]["config"]["ignore_class"] == 0
     ignored = None
     model = load_model(edited(tmp_path, edit))
     assert model.get_compile_config()["metrics"][0]["config"]["name"] == "it"

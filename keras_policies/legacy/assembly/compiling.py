@@ -54,9 +54,10 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[LeftOut]:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
     tensors = model.outputs if is_graph(model) else ()
     sizes = [each.shape[-1] if each.shape else None for each in tensors]
-    meant = training.meanings(fitting.losses, sizes, plan.legacy.release)
+    release = plan.legacy.release
+    meant = training.meanings(fitting.losses, sizes, release)
     metrics, weighted_metrics = (
-        objectives.metrics(training.with_classes(each, meant, sizes), outputs)
+        objectives.metrics(training.with_classes(each, meant, sizes, release), outputs)
         for each in (fitting.metrics, fitting.weighted_metrics)
     )
     # Without a loss, it would silently learn something else, or nothing.

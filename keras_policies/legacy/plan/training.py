@@ -42,15 +42,9 @@ CLASSES = {
 }
 # Functions that have another name in Keras 3, by which it gets them.
 RENAMED_FUNCTIONS = {
-    "keras.losses": {
-        "huber_loss": "huber",
-        "kullback_leibler_divergence": "kl_divergence",
-        "logcosh": "log_cosh",
-    },
-    "keras.metrics": {
-        "kullback_leibler_divergence": "kl_divergence",
-        "logcosh": "log_cosh_error",
-    },
+    "huber_loss": "huber",
+    "kullback_leibler_divergence": "kl_divergence",
+    "logcosh": "log_cosh",
 }
 # Functions whose class has the same words: `binary_accuracy` and `BinaryAccuracy`.
 SAME_WORDS = (
@@ -120,18 +114,12 @@ def keras_objective(module: str, written: Any) -> str | Config:
     if isinstance(written, dict) and named in ALIASES:
         return keras_function(named)  # a user's
     is_metric = module == "keras.metrics"
-    if named is not None:
-        if keras_names.registered(named) is not None:
-            return named
-        renamed = RENAMED_FUNCTIONS[module].get(named, named)
-        is_chosen = named.lower() in CHOSEN_BY_COMPILE  # "Accuracy", too
-        is_class = keras_names.is_class(module, named) and not is_chosen
-        if not is_metric or not (is_class or renamed != named):
-            return renamed
-        # A metric by the name of a class had that of an object; Keras 3 keeps the text.
-        settings = {"name": snake_case(named) if is_class else named}
-        stock = {"class_name": CLASSES.get(named, named), "config": settings}
-        return classes.object_in(module, stock)
+    if named is not None and keras_names.registered(named) is not None:
+        return named
+    if named is not None and not (is_metric and named in RENAMED_FUNCTIONS):
+        return named if is_metric else RENAMED_FUNCTIONS.get(named, named)
+    if named is not None:  # Keras would report it by its new name
+        written = {"class_name": CLASSES[named], "config": {"name": named}}
     class_name, config = written["class_name"], written.get("config") or {}
     if not isinstance(config, dict):  # a name, in the way of some libraries' losses
         return keras_object(module, class_name, None)
@@ -209,8 +197,9 @@ def keras_optimizer(written: Config) -> Config:
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE, CROSSENTROPIES = ("accuracy", "acc"), ("crossentropy", "ce")
 BINARY = {"binary_crossentropy", "BinaryCrossentropy"}
-# The first TensorFlow whose `accuracy` compares the largest outputs, whatever the loss.
-COMPARES_LARGEST = 2, 2
+# The first TensorFlow whose `accuracy` compares the largest outputs, whatever the loss,
+# and whose metrics by the name of a class are called as its objects are: `auc`.
+COMPARES_LARGEST = NAMES_OBJECTS = 2, 2
 # Loss -> what its targets say about the crossentropy of an output with several numbers.
 KIND_OF_TARGETS = {
     **dict.fromkeys(
@@ -357,25 +346,41 @@ def meanings(
 
 
 def with_classes(
-    metrics: Nest, class_names: Mapping[str, str], sizes: Sequence[int | None]
+    metrics: Nest,
+    class_names: Mapping[str, str],
+    sizes: Sequence[int | None],
+    release: Release,
 ) -> Nest:
-    """Return metrics with objects of these classes in place of names.
+    """Return metrics with objects in place of names that Keras 3 takes otherwise.
 
-    `sizes` are the last axes of the outputs. If all are smaller than the `k` of a
-    metric of the k largest numbers, it takes all: on torch, Keras raises an error.
+    These are the names in `class_names`, and those of classes, by which Keras 3 calls
+    a metric. `sizes` are the last axes of the outputs: if all are smaller than the `k`
+    of a metric of the k largest numbers, it takes all, since Keras fails on torch.
     """
     most = sizes[0] if len({*sizes}) == 1 else None
-    by_name = {**TOP_K, **class_names}
+
+    def named(metric: str) -> Nest:
+        if keras_names.registered(metric) is not None:
+            return metric
+        class_name, name = class_names.get(metric, TOP_K.get(metric)), metric
+        is_old = release < NAMES_OBJECTS
+        is_chosen = not is_old and metric.lower() in CHOSEN_BY_COMPILE  # "Accuracy"
+        is_class = keras_names.is_class("keras.metrics", metric)
+        if class_name is None and is_class and not is_chosen:
+            class_name, name = metric, metric if is_old else snake_case(metric)
+        if class_name is None:
+            return metric
+        written = {"class_name": class_name, "config": {"name": name}}
+        return classes.object_in("keras.metrics", written)
 
     def chosen(metric: Any) -> Any:
-        if isinstance(metric, str) and metric in by_name:
-            written = {"class_name": by_name[metric], "config": {"name": metric}}
-            metric = classes.object_in("keras.metrics", written)
+        metric = named(metric) if isinstance(metric, str) else metric
         is_top = is_config(metric) and metric["class_name"] in TOP_K.values()
         if not (is_top and metric["module"] and most):
             return metric
         settings = metric["config"]
         k = settings.get("k", 5)
-        return {**metric, "config": {**settings, "k": min(k, most)}}
+        k = min(k, most) if isinstance(k, int) else k
+        return {**metric, "config": {**settings, "k": k}}
 
     return trees.mapped(chosen, metrics, is_leaf=is_config)
