@@ -25,8 +25,8 @@ from keras_policies.source.objects import Style, automatic, automatic_number
 
 Result = TypeVar("Result")
 SECONDS = 600  # for one answer
-# Numbers in the inputs and outputs of layers: no larger model is called, or with one
-# example in place of two.
+# Numbers in the inputs of a model and the outputs of its layers. With more than MOST,
+# a model is not called; with more than MANY, it is called on one example, not on two.
 MOST, MANY = 1 << 30, 1 << 28
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
@@ -64,9 +64,10 @@ class Comparison:
         self._described = comparison.described(model, train=train, reader=reader)
 
     def misnumbered(self) -> frozenset[str]:
-        """Return classes whose layers cannot all have their names from Keras.
+        """Return the classes with layers that need a name in the code.
 
-        It counts upwards. Layers that others create may take numbers, too.
+        Keras numbers the layers of a class upwards, in the order of their creation,
+        with gaps where layers create others. It gives no lower number later.
         """
         found, highest = set[str](), dict[str, int]()
         for kind, name in self._described.names:

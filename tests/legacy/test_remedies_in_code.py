@@ -110,6 +110,9 @@ def test_a_ragged_constant_is_padded_in_code(folder, form):
     load_weights(model, path)
     found = keras.ops.convert_to_numpy(model(np.ones((1, 4), "float32")))
     assert found.tolist() == [[4.0, 0.0], [8.0, 12.0]]
+    other = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+    with pytest.raises(LegacyModelError, match="the weights do not fit the model"):
+        load_weights(other, path)  # which has none
 
 
 def test_a_model_without_weights_is_called_as_advised():

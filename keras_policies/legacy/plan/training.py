@@ -68,7 +68,8 @@ DROPPED = "decay", "is_legacy_optimizer", "jit_compile", "schedule_decay"
 REDUCTIONS = {"auto": "sum_over_batch_size", "none": "sum"}
 RENAMED = {"lr": "learning_rate"}
 SCHEDULES = "keras.optimizers.schedules"
-# Keras 3 divides this metric by the number of all targets; tf.keras left some out.
+# With `ignore_class`, tf.keras divides the sum of this metric by the number of targets
+# that are not ignored, Keras 3 by the number of all targets.
 IGNORES, IGNORED = ("metrics", "SparseCategoricalCrossentropy"), "ignore_class"
 # Names by which Keras gets a loss or a metric, beside the public ones of its modules,
 # and public ones by which it does not.

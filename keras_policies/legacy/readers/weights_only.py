@@ -208,7 +208,8 @@ def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candi
             by_layer = {"": keras_archive.all_weights(file)}
             stored = keras_archive.stored_state(file)
         is_empty = stored is not None and not by_layer[""]
-        if is_empty and guarded_hdf5.member(file, "vars") is None:  # of no Keras
+        # Keras writes the group `vars` for a model without weights, too.
+        if is_empty and guarded_hdf5.member(file, "vars") is None:
             reason = "an HDF5 file without weights of tf.keras (no layer_names)."
             raise LegacyModelError(reason)
         if by_name and stored is not None:
