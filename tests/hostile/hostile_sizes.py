@@ -1121,6 +1121,7 @@ TOGETHER = "its weights together claims 1000000000 bytes"
 SHARE = "bytes, and [0-9]+ are there: expected at most 4 times"
 UNFIT = "the weights do not fit the model"
 NO_MODEL = "a folder without saved_model.pb"
+RING = r"cannot be read: \[Errno [0-9]+\] Too many levels of symbolic links: '.*\.pb'"
 OUTSIDE = "a link to a file outside of"
 # Those that are made for each Python, with what the error says; None: it opens.
 OF_CODE = (
@@ -1221,7 +1222,7 @@ COSTS = {
             (MODEL, pipe_as_a_graph, NO_MODEL),
             (MODEL, pipe_as_metadata, None),
             (MODEL, pipe_as_weights, "variables.index is missing"),
-            (MODEL, links_in_a_ring, NO_MODEL),
+            (MODEL, links_in_a_ring, RING),
             (MODEL, folder_that_is_a_link, "variables.index is missing"),
             (MODEL, link_with_dots, OUTSIDE),
             (MODEL, millions_of_objects, None),
