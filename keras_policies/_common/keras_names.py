@@ -19,6 +19,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from keras_policies._common import syntax
 from keras_policies._common.lazy_keras import keras
 
 # The files of Keras's public modules are in the first of these folders that has them.
@@ -169,5 +170,5 @@ def _parsed(module: str) -> ast.Module:
         path = pathlib.Path(top, inside, *parts)
         for file in (path.with_suffix(".py"), path / "__init__.py"):
             if file.is_file():
-                return ast.parse(file.read_text("utf-8"))
+                return syntax.parse(file.read_text("utf-8"))
     return ast.Module([], [])

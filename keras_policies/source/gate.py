@@ -10,6 +10,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_policies._common import syntax
 from keras_policies.source import live
 from keras_policies.source.errors import SourceError
 from keras_policies.source.tree import Node
@@ -39,7 +40,7 @@ def check(text: str, tree: Collection[ast.stmt], own: Mapping[Any, str]) -> None
     names in the module. They are those of live objects.
     """
     try:
-        found = ast.parse(text)
+        found = syntax.parse(text)
     except (SyntaxError, MemoryError) as error:
         raise _refused(f"Python cannot read it ({error})") from error
     if ast.dump(found) != ast.dump(ast.Module([*tree], [])):
@@ -61,7 +62,7 @@ def reading(file: str) -> ast.stmt:
     """Return the statement that reads constants from a file beside the module."""
     path = f"pathlib.Path(__file__).with_name({file!r})"
     text = f"with np.load({path}) as file:\n    CONSTANTS = dict(file)"
-    return ast.parse(text).body[0]
+    return syntax.parse(text).body[0]
 
 
 def _is_head(node: ast.stmt) -> bool:

@@ -1,6 +1,9 @@
 """What threads do at the same time: each as if it were alone."""
 
+import ast
+import gc
 import threading
+import time
 
 import keras
 import numpy as np
@@ -9,8 +12,10 @@ from semantics import DATA
 
 import keras_policies as mp
 from keras_policies import DynamicLossScale
+from keras_policies._common import syntax
 
 HANGS = 300  # seconds
+CODE = "x = [a + b * (c - 1) for a in range(9)]\n" * 50
 POLICIES = "mixed_float16", "float16", "mixed_bfloat16", "bfloat16"
 
 
@@ -197,3 +202,16 @@ def test_legacy_models_open_in_threads_each_with_its_own_policy():
         for weight, first in zip(weights, found[0][-1], strict=True):
             np.testing.assert_array_equal(weight, first)
     assert mp.global_policy().name == "float32"
+
+
+def test_python_code_is_parsed_in_threads_that_alternate():
+    # Until Python 3.11.7, the garbage collector runs in the middle of `ast.parse`.
+    gc.callbacks.append(lambda *_: time.sleep(0.0001))
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    try:
+        found = at_once([lambda wait: [wait(), syntax.parse(CODE)]] * 4)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.pop()
+    assert {ast.dump(tree) for _, tree in found} == {ast.dump(ast.parse(CODE))}

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from keras_policies._common import syntax
 from keras_policies.legacy.values.evaluator import evaluate
 
 Formula: TypeAlias = Callable[[Mapping[str, Any]], Any]
@@ -32,7 +33,9 @@ OPERATORS: Mapping[type[ast.AST], str] = {
 @functools.cache
 def compiled(text: str) -> Formula:
     """Return a formula as a function of the values of its names."""
-    return _compiled(ast.parse(text, mode="eval").body)
+    (statement,) = syntax.parse(text).body
+    assert isinstance(statement, ast.Expr)
+    return _compiled(statement.value)
 
 
 def _compiled(node: ast.expr) -> Formula:
