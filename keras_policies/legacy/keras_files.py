@@ -1,6 +1,7 @@
 """Opens files of Keras 3, whatever their names end in."""
 
 import contextlib
+import os
 import pathlib
 import warnings
 from collections.abc import Iterator
@@ -101,7 +102,7 @@ def named_for_keras(path: Path) -> Iterator[pathlib.Path]:
             return
         named = folder / f"model{endings[0]}"
         with contextlib.suppress(OSError):
-            named.symlink_to(path.resolve())
+            os.symlink(path.resolve(), named)
         if not named.exists():  # Windows does not let everybody create such links
             named.unlink(missing_ok=True)
             sources.link_or_copy(path, named)

@@ -44,31 +44,27 @@ class Answers:
         return results
 
     def _steps(
-        self, file: str, train: bool, expected: Any, weights: str, arrays: Any
+        self, file: str, train: bool, expected: Any, weights: str, recipes: Any
     ) -> Iterator[Any]:
         """Yield what describes the model that a module builds.
 
-        If that is expected, also yield the hashes of its weights after it has loaded a
-        file, and its outputs if there are inputs for it.
+        If that is expected, also yield an example of its outputs with these weights.
         """
         with concurrent.futures.ThreadPoolExecutor(1) as pool:  # new counters of names
             model = pool.submit(_built, file).result()
         found = self._tools.described(model, train=train)
         yield found
         if found == expected:
-            if model.weights:
-                model.load_weights(weights)
-            yield self._tools.digests(model)
-            if arrays is not None:
-                yield self._outputs(model, arrays)
+            self._tools.read_weights(model, weights)
+            yield self._example(model, recipes)
 
-    def _outputs(self, model: Any, arrays: Any) -> Any:
+    def _example(self, model: Any, recipes: Any) -> Any:
         # Layers of Keras 3.8 take any entry of that name for TensorFlow itself.
         is_kept_out = sys.modules.get("tensorflow", self) is None
         if is_kept_out:
             del sys.modules["tensorflow"]
         try:
-            return self._tools.outputs(model, arrays)
+            return self._tools.example(model, recipes)
         finally:
             if is_kept_out:
                 sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type]

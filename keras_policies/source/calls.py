@@ -1,6 +1,7 @@
 """The calls of layers and operations in a Functional, in topological order."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -54,8 +55,9 @@ class Graph:
         kind = keras.layers.InputLayer
         layers = {id(x.output): x for x in model.layers if isinstance(x, kind)}
         self.layers = [layers[id(x)] for x in model.inputs]
+        self.calls = functools.cache(self._told)
 
-    def calls(self, *, masks: bool) -> list[Call]:
+    def _told(self, *, masks: bool) -> list[Call]:
         """Return the calls that lead to the outputs, in topological order.
 
         Without `masks`, they omit the masks that Keras itself passes with tensors.

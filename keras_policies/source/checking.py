@@ -28,7 +28,6 @@ SECONDS = 600  # for one answer
 # Numbers in the inputs of a model and the outputs of its layers. With more than MOST,
 # a model is not called; with more than MANY, it is called on one example, not on two.
 MOST, MANY = 1 << 30, 1 << 28
-FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
 
@@ -87,10 +86,9 @@ class Comparison:
         path = self._folder / "model.py"
         with files.in_temporary_folder():
             path.write_text(code, "utf-8")
-        arrays = self._example and self._example[0]
-        request = str(path), self._train, self._described, self._weights, arrays
+        expected = self._described, self._weights, self._recipes
         try:
-            described, *results = process(module.imports).ask(*request)
+            described, *found = self._built(module, str(path), self._train, *expected)
         except EndedError as error:
             raise SourceError(
                 f"The process that builds {self._model.name!r} from its source code "
@@ -102,7 +100,7 @@ class Comparison:
         if not named <= style.named:
             return dataclasses.replace(style, named=style.named | named), False
         if not reason:
-            if self._are_equal(results, module.policies):
+            if found and self._is_equal(found[0], module.policies):
                 return style, self._example is not None
             reason = "its layers compute something other than their configs say"
         if not style.explicit:
@@ -129,49 +127,56 @@ class Comparison:
             )
         return {kind for kind, _ in wrong}, reason
 
-    def _are_equal(self, results: Sequence[Any], policies: Iterable[str]) -> bool:
-        """Return whether a model has loaded its weights, and has the same outputs."""
-        if results[:1] != [comparison.digests(self._model)]:
-            return False
-        if self._example is None:
-            return True
-        expected, (_, found) = self._example[1], results
-        if isinstance(found, str) or len(found) != len(expected):
-            return False  # only the new model refuses these inputs
+    def _built(self, module: Module, *request: Any) -> Any:
+        """Have a module's model built, and meanwhile call the one to compare with."""
+        other = process(module.imports)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(other.ask, *request)
+            try:
+                _ = self._example
+                return waiting.result()
+            except BaseException:
+                other.close()  # do not wait for its answer
+                raise
+
+    def _is_equal(self, found: Any, policies: Iterable[str]) -> bool:
+        """Return whether a model has the same outputs, of the same example."""
+        if self._example is None or found is None or isinstance(found, str):
+            return found is self._example
+        (recipe, outputs), (own, expected) = found, self._example
+        if recipe != own or len(outputs) != len(expected):
+            return False  # one of the models refuses these inputs
         dtypes = (policy.rpartition("_")[2] for policy in policies)  # mixed_float16
         allowed = comparing.tolerance_here(dtypes).share
-        pairs = zip(found, expected, strict=True)
+        pairs = zip(outputs, expected, strict=True)
         return all(comparing.relative_difference(*pair) <= allowed for pair in pairs)
 
     @functools.cached_property
     def _weights(self) -> str:
         """The file with the weights of the model."""
-        file = self._folder / "model.weights.h5"
-        try:
-            with files.in_temporary_folder():
-                save_weights(self._model, file)
-        except ValueError as error:  # a name that HDF5 cannot hold
-            raise SourceError(
-                f"The weights of {self._model.name!r} cannot be saved, to compare "
-                f"them: {error}."
-            ) from error
+        file = self._folder / "weights"
+        with files.in_temporary_folder():
+            comparison.write_weights(self._model, file)
         return str(file)
 
     @functools.cached_property
-    def _example(self) -> tuple[Sequence[Any], Sequence[Any]] | None:
-        """Seeded inputs and their outputs, or None if the model cannot be called."""
-        for recipe in comparing.recipes(self._model.inputs):
-            try:
-                numbers = numbers_in(self._model, recipe, self._reader)
-                if numbers > MOST:
-                    continue
-                if numbers > MANY:
-                    recipe = dataclasses.replace(recipe, batch=1)
-                arrays = comparing.draw(self._model.inputs, recipe)
-                return arrays, comparison.outputs(self._model, arrays)
-            except Exception:  # such as for a text, or an axis that is too short
-                continue
-        return None
+    def _recipes(self) -> Sequence[comparing.Recipe]:
+        """What the model may be called on, in the order to try."""
+        return [*recipes(self._model, self._reader)]
+
+    @functools.cached_property
+    def _example(self) -> tuple[comparing.Recipe, Sequence[Any]] | None:
+        """What the model was called on and its outputs, or None if it cannot be."""
+        return comparison.example(self._model, self._recipes)
+
+
+def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
+    """Yield recipes that do not need too much memory."""
+    for recipe in comparing.recipes(model.inputs):
+        numbers = numbers_in(model, recipe, reader)
+        if numbers <= MOST:
+            is_expensive = numbers > MANY
+            yield dataclasses.replace(recipe, batch=1) if is_expensive else recipe
 
 
 def numbers_in(model: keras.Model, recipe: comparing.Recipe, reader: Reader) -> int:
@@ -229,13 +234,6 @@ def process(imports: Collection[Any] = ()) -> Process:
     """Return the process for code that imports these classes of the user."""
     needs = [answers.TENSORFLOW] * ("tensorflow" in sys.modules)
     return _processes(*needs, *[answers.USER_CODE] * bool(imports))
-
-
-def save_weights(model: keras.Model, file: pathlib.Path) -> None:
-    """Write the weights of a model; raise OSError if there is no room for them."""
-    sizes = [keras.ops.convert_to_numpy(w.value).nbytes for w in model.weights]
-    files.check_room(file, sum(sizes) + FOR_NAMES * (1 + len(sizes)))
-    model.save_weights(file, overwrite=True)
 
 
 def difference(old: list[str], new: list[str]) -> str:

@@ -2,12 +2,15 @@
 
 import ast
 import hashlib
-from collections.abc import Sequence
+import math
+import pathlib
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
+from keras_policies._common import comparing, files
 from keras_policies.source.graphs import Module, Reader
 from keras_policies.source.layout import shown
 from keras_policies.source.objects import Style
@@ -61,12 +64,34 @@ def _has_mask(node: ast.AST) -> bool:
     return False
 
 
-def digests(model: keras.Model) -> list[str]:
-    """Return a hash of the values of each weight."""
-    values = (keras.ops.convert_to_numpy(w.value) for w in model.weights)
-    return [
-        hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest() for x in values
-    ]
+def write_weights(model: keras.Model, file: pathlib.Path) -> None:
+    """Write the values of a model's weights; raise OSError if there is no room."""
+    sizes = (math.prod(w.shape) * np.dtype(w.dtype).itemsize for w in model.weights)
+    files.check_room(file, sum(sizes))
+    with file.open("wb") as opened:
+        for weight in model.weights:
+            value = keras.ops.convert_to_numpy(weight.value)
+            value.astype(weight.dtype, copy=False).tofile(opened)
+
+
+def read_weights(model: keras.Model, file: str) -> None:
+    """Give a model with equal weights the values that `write_weights` wrote."""
+    with open(file, "rb") as opened:
+        for weight in model.weights:
+            value = np.fromfile(opened, weight.dtype, math.prod(weight.shape))
+            weight.assign(value.reshape(weight.shape))
+
+
+def example(
+    model: keras.Model, recipes: Iterable[comparing.Recipe]
+) -> tuple[comparing.Recipe, list[Any]] | None:
+    """Return the first recipe that a model can be called on, and its outputs."""
+    for recipe in recipes:
+        try:
+            return recipe, outputs(model, comparing.draw(model.inputs, recipe))
+        except Exception:  # such as for a text, or an axis that is too short
+            continue
+    return None
 
 
 class _Start(keras.StatelessScope):  # type: ignore[misc]

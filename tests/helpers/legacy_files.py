@@ -52,6 +52,11 @@ def is_for_unused_inputs(error):
     return not TAKES_UNUSED_INPUTS and "inputs that no layer uses" in str(error)
 
 
+def is_for_transposes(error):
+    """Return whether this Keras refuses a transposed convolution on torch."""
+    return not TRANSPOSES and "lead to a Torch output_padding" in str(error)
+
+
 class Scale(keras.layers.Layer):
     """The custom layer of write_more.py, for Keras 3."""
 

@@ -55,6 +55,7 @@ def test_padding_is_treated_as_in_tensorflow_also_in_the_converted_file(
         check(keras.models.load_model(tmp_path / "new.keras"), folder / name)
 
 
+@legacy_files.needs_unused_inputs
 @pytest.mark.once("no backend differs")
 def test_no_new_operation_has_the_name_of_a_layer_in_the_file(folder):
     path = folder / "2.15.1/softmax_that_sees_nothing/model.h5"
@@ -66,6 +67,7 @@ def test_no_new_operation_has_the_name_of_a_layer_in_the_file(folder):
     check(model, path)
 
 
+@legacy_files.needs_unused_inputs
 @pytest.mark.filterwarnings("ignore:.*was passed an input with a mask")
 @pytest.mark.once("no backend differs")
 @pytest.mark.parametrize("form", ["model.h5", "model.keras"])
@@ -76,6 +78,7 @@ def test_means_at_padding_that_become_data_are_told(form, folder):
         keras_policies.load_model(folder / MEANS / form)
 
 
+@legacy_files.needs_unused_inputs
 @pytest.mark.once("no backend differs")
 @pytest.mark.parametrize("release", ["2.4.4", "2.15.1"])
 def test_means_over_a_grid_are_told(release, folder):
@@ -84,6 +87,7 @@ def test_means_over_a_grid_are_told(release, folder):
         keras_policies.load_model(f"{folder}/{release}{GRID}model.h5")
 
 
+@legacy_files.needs_unused_inputs
 @pytest.mark.filterwarnings("ignore:.*was passed an input with a mask")
 @pytest.mark.once("no backend differs")
 def test_a_signature_that_uses_masks_is_compared_on_every_example(folder):

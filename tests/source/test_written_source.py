@@ -14,6 +14,7 @@ from source_models import MODELS, REFUSED
 
 import keras_policies
 from keras_policies._common import process
+from keras_policies._common.comparing import Recipe
 from keras_policies._common.process import Process
 from keras_policies.source import checking, comparison
 
@@ -319,10 +320,10 @@ def test_constants_of_more_than_64_numbers_need_a_file(size, tmp_path):
 
 
 FAILING = {
-    "weights that go nowhere": lambda digests, outputs: [[""], outputs],
-    "an error while it loads": lambda digests, outputs: ["OSError: no such weight"],
-    "an error in a call": lambda digests, outputs: [digests, "ValueError: no call"],
-    "other outputs": lambda digests, outputs: [digests, [x + 1 for x in outputs]],
+    "an error while it gets weights": lambda recipe, outputs: "OSError: no file",
+    "no recipe that it takes": lambda recipe, outputs: None,
+    "another recipe": lambda recipe, outputs: (Recipe(batch=7), outputs),
+    "other outputs": lambda recipe, outputs: (recipe, [x + 1 for x in outputs]),
 }
 
 
@@ -334,8 +335,8 @@ def test_a_model_that_fails_where_the_first_one_works_is_refused(
     ask = Process.ask
 
     def asked(*request):
-        described, *results = ask(*request)
-        return [described, *FAILING[what_fails](*results)]
+        described, example = ask(*request)
+        return [described, FAILING[what_fails](*example)]
 
     monkeypatch.setattr(Process, "ask", asked)
     with pytest.raises(ValueError, match="compute something other than their configs"):
