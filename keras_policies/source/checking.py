@@ -28,6 +28,7 @@ SECONDS = 600  # for one answer
 # Numbers in the inputs of a model and the outputs of its layers. With more than MOST,
 # a model is not called; with more than MANY, it is called on one example, not on two.
 MOST, MANY = 1 << 30, 1 << 28
+FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
 
@@ -234,6 +235,13 @@ def process(imports: Collection[Any] = ()) -> Process:
     """Return the process for code that imports these classes of the user."""
     needs = [answers.TENSORFLOW] * ("tensorflow" in sys.modules)
     return _processes(*needs, *[answers.USER_CODE] * bool(imports))
+
+
+def save_weights(model: keras.Model, file: pathlib.Path) -> None:
+    """Write the weights of a model; raise OSError if there is no room for them."""
+    sizes = [keras.ops.convert_to_numpy(w.value).nbytes for w in model.weights]
+    files.check_room(file, sum(sizes) + FOR_NAMES * (1 + len(sizes)))
+    model.save_weights(file, overwrite=True)
 
 
 def difference(old: list[str], new: list[str]) -> str:

@@ -154,7 +154,7 @@ class Objects:
             else:
                 kwargs[key] = self._argument(key, values[key])
         named = {} if name is None else self.name(kind, name)  # parts are created first
-        if named and name == getattr(parameters.get("name"), "default", None):
+        if named and name == _usual_name(cls):
             named = {}  # as of an optimizer before Keras 3.15
         return call(function, *arguments(cls, named | kwargs))
 
@@ -302,6 +302,12 @@ def automatic_number(kind: str, name: str) -> int | None:
         return 0
     is_number = NAME_NUMBER.fullmatch(number) and start == automatic(kind)
     return int(number) if is_number else None
+
+
+def _usual_name(cls: type) -> Any:
+    """Return the default of `name`, which torch's SGD leaves to its base."""
+    taken = (signature(each).parameters.get("name") for each in cls.__mro__[:-1])
+    return next((x.default for x in taken if x and x.default is not None), None)
 
 
 def _is_keyword(key: Any) -> bool:

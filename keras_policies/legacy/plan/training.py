@@ -135,6 +135,8 @@ def keras_objective(module: str, written: Any) -> str | Config:
         class_name = CLASSES[function]
     if is_metric and isinstance(settings.get("dtype"), dict):
         settings["dtype"] = policies.variable_dtype(settings["dtype"])
+    if is_metric and settings.get(IGNORED, IGNORED) is None:
+        del settings[IGNORED]  # which not all metrics take before Keras 3.13
     if not is_metric and settings.get("reduction") in REDUCTIONS:
         settings["reduction"] = REDUCTIONS[settings["reduction"]]
     stock = {"class_name": class_name, "config": settings}
