@@ -27,6 +27,8 @@ class Answers:
         if TENSORFLOW not in needs:
             sys.modules["tensorflow"] = None  # type: ignore[assignment]
         if USER_CODE not in needs:
+            # Keras imports it for its wrappers alone, which takes a second.
+            sys.modules["sklearn"] = None  # type: ignore[assignment]
             spec = importlib.util.find_spec("keras_policies")
             assert spec is not None
             module = importlib.util.module_from_spec(spec)

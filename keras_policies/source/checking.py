@@ -57,8 +57,6 @@ class Comparison:
     def __init__(
         self, model: keras.Model, folder: pathlib.Path, reader: Reader, *, train: bool
     ) -> None:
-        with contextlib.suppress(EndedError):  # `next_style` raises it
-            process().start()  # most models import nothing
         self._model, self._folder, self._train = model, folder, train
         self._reader = reader
         self._described = comparison.described(model, train=train, reader=reader)
@@ -229,6 +227,12 @@ def _calls(model: keras.Model, reader: Reader) -> Iterator[tuple[Any, Any, Any]]
 _processes = functools.cache(
     functools.partial(Process, answers.__file__, seconds=SECONDS)
 )
+
+
+def start() -> None:
+    """Start the process for code that imports nothing, as that of most models."""
+    with contextlib.suppress(EndedError):  # `next_style` raises it
+        process().start()
 
 
 def process(imports: Collection[Any] = ()) -> Process:

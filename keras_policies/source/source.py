@@ -72,6 +72,8 @@ def to_source(
     if path and path.suffix != ".npz":
         raise ValueError(f"constants must end in '.npz', received {constants!r}.")
 
+    checking.start()
+
     def code() -> tuple[str, bool]:
         with files.temporary_folder() as folder:
             file = path and folder / path.name
