@@ -199,6 +199,57 @@ def drawn(words, count):
     return functional(names[-1], layers, names[0], names[-2])
 
 
+PLAIN = functional(
+    "model", [of_input("i"), of_layer("ELU", "end", alpha=1.0)], "i", "end"
+)
+
+
+def drawn_training(words):
+    """Return the arguments of `compile` as a file has them, with words in them."""
+
+    def maybe(value):
+        return value if words.choice(9) else words()
+
+    def one_of(*values):
+        return values[words.choice(len(values))]
+
+    def named(class_name, **settings):
+        return {"class_name": class_name, "config": {"name": maybe("it"), **settings}}
+
+    def odd():
+        if words.choice(6):
+            return 0.1
+        settings = {words(): words(), "name": words()}
+        return {"class_name": maybe("Popen"), "module": "os", "config": settings}
+
+    decay = {"initial_learning_rate": 0.1, "decay_steps": 9, "decay_rate": 0.5}
+    rate = one_of(odd(), maybe(0.1), named("ExponentialDecay", **decay))
+    optimizer = one_of(
+        named("SGD", learning_rate=rate, momentum=0.5, nesterov=maybe(False)),
+        named("Adam", learning_rate=rate, epsilon=maybe(1e-7), amsgrad=False),
+        named("SGD", learning_rate=rate, **{maybe("momentum"): maybe(0.5)}),
+    )
+    losses = [
+        *("mse", maybe("mse"), {"end": maybe("mse")}, [maybe("mae")]),
+        *(
+            named("Huber", delta=maybe(odd()), reduction="auto"),
+            named(maybe("Poisson")),
+        ),
+    ]
+    metrics = [
+        *("mae", maybe("mae"), named("Precision", thresholds=maybe(odd()))),
+        *(named("TopKCategoricalAccuracy", k=2), named("MeanMetricWrapper", fn="mse")),
+    ]
+    return {
+        "optimizer_config": optimizer,
+        "loss": one_of(*losses),
+        "metrics": one_of([], [one_of(*metrics), one_of(*metrics)], {"end": ["mae"]}),
+        "weighted_metrics": one_of(None, [one_of(*metrics)]),
+        "sample_weight_mode": None,
+        "loss_weights": one_of(None, [maybe(1.0)], {maybe("end"): maybe(2.0)}),
+    }
+
+
 class Words:
     """Draws words with a generator of random numbers."""
 
@@ -239,29 +290,32 @@ def names_of(model):
     return [model.name, *(each.name for each in model.layers)]
 
 
-def problem(config, folder):
+def problem(config, folder, training=None):
     """Write the code of a file; return what is wrong with it, or how it ended."""
     try:
-        return outcome(config, folder)
+        return outcome(config, folder, training)
     except Exception as error:  # not one of ours
         return f"{type(error).__name__}: {error}"[:300], "crashed"
 
 
-def outcome(config, folder):
+def outcome(config, folder, training):
     """Return the same; a fault of ours raises any error."""
     import keras_policies
 
-    path = pathlib.Path(folder, "model.json")
-    path.write_text(
-        json.dumps({**config, "keras_version": "2.15.0", "backend": "tensorflow"})
-    )
+    path = pathlib.Path(folder, "model.h5" if training else "model.json")
+    if training:
+        write(path, config, training=training)
+    else:
+        stamps = {"keras_version": "2.15.0", "backend": "tensorflow"}
+        path.write_text(json.dumps({**config, **stamps}))
     try:
         model = keras_policies.load_model(path)
     except ValueError:
         return "", "not opened"
+    compiles = bool(model.compiled)
     try:
         constants = pathlib.Path(folder, "model.npz")
-        text = keras_policies.to_source(model, constants=constants)
+        text = keras_policies.to_source(model, constants=constants, compile=compiles)
     except ValueError as error:
         return "", f"refused: {getattr(error, 'code', 'no code')}"
     if names := foreign(text):
@@ -274,13 +328,19 @@ def outcome(config, folder):
     }
     old, new = names_of(model), names_of(built)
     lost = [a for a, b in zip(old, new, strict=True) if a != b and a in written]
-    return (f"other names: {lost}", "wrong") if lost else ("", "written")
+    if lost:
+        return f"other names: {lost}", "wrong"
+    if compiles and built.get_compile_config() != model.get_compile_config():
+        return f"other training: {text}", "wrong"
+    return "", "compiled" if compiles else "written"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--inputs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    help_text = "put the strings into what `compile` is given instead"
+    parser.add_argument("--training", action="store_true", help=help_text)
     options = parser.parse_args()
     import os
 
@@ -290,7 +350,11 @@ def main():
         os.chdir(folder)
         for seed in range(options.seed, options.seed + options.inputs):
             words = Words(seed)
-            reason, end = problem(drawn(words, 1 + words.choice(6)), folder)
+            if options.training:
+                drawing = PLAIN, folder, drawn_training(words)
+            else:
+                drawing = drawn(words, 1 + words.choice(6)), folder
+            reason, end = problem(*drawing)
             if os.path.exists(CANARY):
                 os.remove(CANARY)
                 reason = "IT RAN"

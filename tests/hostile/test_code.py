@@ -161,14 +161,18 @@ class Drawn:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
+@pytest.mark.parametrize("trains", [False, True], ids=["of layers", "of training"])
 @pytest.mark.slow("fifteen files", one_of=1)
-def test_words_in_every_name_key_and_value_stay_data(data, tmp_path_factory):
+def test_words_in_every_name_key_and_value_stay_data(trains, data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("drawn")
     words = Drawn(data)
-    config = hostile_code.drawn(words, 1 + words.choice(4))
+    if trains:
+        drawing = hostile_code.PLAIN, folder, hostile_code.drawn_training(words)
+    else:
+        drawing = hostile_code.drawn(words, 1 + words.choice(4)), folder
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        reason, _ = hostile_code.problem(config, folder)
+        reason, _ = hostile_code.problem(*drawing)
     assert reason == ""
     assert not (folder / hostile_code.CANARY).exists()
 
