@@ -85,9 +85,8 @@ class Comparison:
         path = self._folder / "model.py"
         with files.in_temporary_folder():
             path.write_text(code, "utf-8")
-        expected = self._described, self._weights, self._recipes
         try:
-            described, *found = self._built(module, str(path), self._train, *expected)
+            described, *found = self._answer(module, str(path))
         except EndedError as error:
             raise SourceError(
                 f"The process that builds {self._model.name!r} from its source code "
@@ -126,22 +125,28 @@ class Comparison:
             )
         return {kind for kind, _ in wrong}, reason
 
-    def _built(self, module: Module, *request: Any) -> Any:
+    def _answer(self, module: Module, path: str) -> Any:
         """Have a module's model built, and meanwhile call the one to compare with."""
-        other = process(module.imports)
+        request = path, self._train, self._described, self._weights
+        recipes, other = self._recipes, process(module.imports)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(other.ask, *request)
+            waiting = pool.submit(other.ask, *request, recipes)
             try:
-                _ = self._example
-                return waiting.result()
+                example = self._example
+                answer = waiting.result()
             except BaseException:
                 other.close()  # do not wait for its answer
                 raise
+        match answer, example:
+            case [_, (recipe, _)], (own, _) if recipe != own:
+                # Some errors are of this process, as where warnings are errors.
+                return other.ask(*request, [own])
+        return answer
 
     def _is_equal(self, found: Any, policies: Iterable[str]) -> bool:
         """Return whether a model has the same outputs, of the same example."""
         if self._example is None or found is None or isinstance(found, str):
-            return found is self._example
+            return self._example is None and not isinstance(found, str)
         (recipe, outputs), (own, expected) = found, self._example
         if recipe != own or len(outputs) != len(expected):
             return False  # one of the models refuses these inputs

@@ -154,6 +154,8 @@ class Objects:
             else:
                 kwargs[key] = self._argument(key, values[key])
         named = {} if name is None else self.name(kind, name)  # parts are created first
+        if isinstance(held.value, keras.Metric):  # a key of histories
+            named = {"name": literal(name)}
         if named and name == _usual_name(cls):
             named = {}  # as of an optimizer before Keras 3.15
         return call(function, *arguments(cls, named | kwargs))

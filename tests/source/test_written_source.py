@@ -271,12 +271,15 @@ def test_the_call_of_compile_is_written_if_asked_for():
 @once
 def test_metrics_are_written_as_objects_and_not_as_their_configs():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="net")
-    metrics = [keras.metrics.Precision(thresholds=0.3), "mae"]
-    weighted = [keras.metrics.AUC(num_thresholds=5)]
+    metrics = [keras.metrics.Precision(thresholds=0.3, name="p"), "mae"]
+    weighted = [keras.metrics.AUC(num_thresholds=5, name="a")]
     model.compile("sgd", "mse", metrics=metrics, weighted_metrics=weighted)
     lines = body(model, compile=True)
-    assert '    metrics=[keras.metrics.Precision(thresholds=0.3), "mae"],' in lines
-    assert "    weighted_metrics=[keras.metrics.AUC(num_thresholds=5)]," in lines
+    precision = 'keras.metrics.Precision(thresholds=0.3, name="p")'
+    assert f'    metrics=[{precision}, "mae"],' in lines
+    assert (
+        '    weighted_metrics=[keras.metrics.AUC(num_thresholds=5, name="a")],' in lines
+    )
 
 
 @once
@@ -341,6 +344,32 @@ def test_a_model_that_fails_where_the_first_one_works_is_refused(
     monkeypatch.setattr(Process, "ask", asked)
     with pytest.raises(ValueError, match="compute something other than their configs"):
         keras_policies.to_source(chain())
+
+
+@once
+def test_inputs_that_this_process_alone_refuses_are_not_compared(monkeypatch):
+    calls, outputs = [], comparison.outputs
+
+    def called(model, arrays):
+        calls.append(arrays[0].dtype.name)
+        if len(calls) == 1:
+            raise UserWarning("a warning that is an error")
+        return outputs(model, arrays)
+
+    monkeypatch.setattr(comparison, "outputs", called)
+    assert "build_model" in keras_policies.to_source(chain())
+    assert len(calls) == 2
+
+
+@once
+def test_metrics_keep_the_names_that_histories_show():
+    model = chain()
+    named = keras.metrics.Precision(name="precision_1")
+    plain = keras.metrics.MeanSquaredError()
+    model.compile(loss="mse", metrics=[named, plain])
+    text = keras_policies.to_source(model, compile=True)
+    assert 'keras.metrics.Precision(name="precision_1")' in text
+    assert "keras.metrics.MeanSquaredError()" in text
 
 
 @once
