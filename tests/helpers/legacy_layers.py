@@ -105,6 +105,12 @@ KNOWN_BEFORE = {
             "stock Keras|differs",
             "other rules for masks",
         ),
+        Known(
+            "/(CenterCrop|RandomZoom|Resizing|UpSampling2D)",
+            "ok|stock Keras: ImportError.*torchvision",
+            "resized with torchvision, which need not be installed",
+            "torch",
+        ),
     ),
     (3, 13): (
         Known(

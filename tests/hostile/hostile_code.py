@@ -195,7 +195,8 @@ def drawn(words, count):
         ]
         kinds += [] if opens else refused
         kind, arguments = kinds[words.choice(len(kinds))]
-        layers.append(of_layer(kind, name, names[at], **arguments))
+        layers.append(of_layer(kind, name, names[at]))
+        layers[-1]["config"] |= arguments  # a key may be "name"
     return functional(names[-1], layers, names[0], names[-2])
 
 
