@@ -1,5 +1,6 @@
 """The checkpoint reader gives what TensorFlow gives, and refuses what is broken."""
 
+import gc
 import hashlib
 import json
 import os
@@ -8,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import weakref
 
 import google_crc32c
 import legacy_files
@@ -16,7 +18,7 @@ import pytest
 
 from keras_policies import LegacyModelError
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.readers.checkpoint import sorted_table
+from keras_policies.legacy.readers.checkpoint import protos, sorted_table
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.protos import CorruptError
 
@@ -243,3 +245,13 @@ def test_no_checkpoint_at_all(tmp_path):
         Checkpoint(tmp_path / "nothing")
     with pytest.raises(LegacyModelError, match="there is no tensor 'other'"):
         Checkpoint(pathlib.Path(PREFIXES[0])).read("other")
+
+
+def test_classes_of_messages_are_not_freed_with_the_last_message():
+    def inner():
+        nodes = protos.parse("SavedObjectGraph", b"\x0a\x02\x4a\x00").nodes
+        return [weakref.ref(type(x)) for x in (nodes[0], nodes[0].constant)]
+
+    classes = inner()
+    gc.collect()
+    assert [x() is not None for x in classes] == [True, True]

@@ -63,7 +63,12 @@ def values(dim):
 def test_sums_products_and_bounds_are_those_of_integers(one, other):
     pairs = [*zip(values(one), values(other), strict=True)]
     for function, on_dims in OPERATORS.items():
-        found = (on_dims or function)(one, other)
+        try:
+            found = (on_dims or function)(one, other)
+        except ValueError as error:
+            if "a size of more than 200 numbers and axes" not in str(error):
+                raise
+            hypothesis.reject()
         assert values(found) == [function(a, b) for a, b in pairs]
 
 

@@ -181,7 +181,6 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-@functools.cache
 def _pool() -> descriptor_pool.DescriptorPool:
     file = descriptor_pb2.FileDescriptorProto(
         name="keras_policies/legacy.proto", package=PACKAGE, syntax="proto3"
@@ -205,10 +204,15 @@ def _pool() -> descriptor_pool.DescriptorPool:
     return pool
 
 
-@functools.cache
-def _message_class(name: str) -> Any:
-    described = _pool().FindMessageTypeByName(f"{PACKAGE}.{name}")
-    return message_factory.GetMessageClass(described)
+def _message_classes() -> dict[str, Any]:
+    pool, names = _pool(), [name for name, _ in MESSAGE.findall(MESSAGES)]
+    found = (pool.FindMessageTypeByName(f"{PACKAGE}.{name}") for name in names)
+    return dict(zip(names, map(message_factory.GetMessageClass, found), strict=True))
+
+
+# protobuf refers weakly to the classes of inner messages. Without messages they would be
+# garbage, which one thread may free while another one makes a message of them.
+CLASSES = _message_classes()
 
 
 def parse(name: str, data: bytes, most: int = limits.MESSAGES) -> Message:
@@ -220,7 +224,7 @@ def parse(name: str, data: bytes, most: int = limits.MESSAGES) -> Message:
         >>> parse("Versions", bytes([8, 26])).producer
         26
     """
-    parsed = _message_class(name)()
+    parsed = CLASSES[name]()
     try:
         if len(data) > limits.UNCOUNTED_BYTES:
             _check_count(parsed.DESCRIPTOR, data, most)
