@@ -210,8 +210,8 @@ def _message_classes() -> dict[str, Any]:
     return dict(zip(names, map(message_factory.GetMessageClass, found), strict=True))
 
 
-# protobuf refers weakly to the classes of inner messages. Without messages they would be
-# garbage, which one thread may free while another one makes a message of them.
+# protobuf refers weakly to the classes of inner messages: without messages, they would
+# be garbage, which one thread may free while another one makes a message of them.
 CLASSES = _message_classes()
 
 
