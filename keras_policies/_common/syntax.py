@@ -15,3 +15,15 @@ def parse(text: str) -> ast.Module:
     """
     with _parsing:
         return ast.parse(text)
+
+
+def expression(text: str) -> ast.expr:
+    """Return the tree of an expression.
+
+    Example:
+        >>> ast.literal_eval(expression("-1"))
+        -1
+    """
+    (statement,) = parse(text).body
+    assert isinstance(statement, ast.Expr)
+    return statement.value

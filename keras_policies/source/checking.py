@@ -139,17 +139,20 @@ class Comparison:
                 raise
         match answer, example:
             case [_, (recipe, _)], (own, _) if recipe != own:
-                # Some errors are of this process, as where warnings are errors.
+                # This process alone refuses some inputs, as where warnings are errors.
                 return other.ask(*request, [own])
         return answer
 
     def _is_equal(self, found: Any, policies: Iterable[str]) -> bool:
         """Return whether a model has the same outputs, of the same example."""
-        if self._example is None or found is None or isinstance(found, str):
-            return self._example is None and not isinstance(found, str)
-        (recipe, outputs), (own, expected) = found, self._example
+        if isinstance(found, str):  # an error with the weights
+            return False
+        if self._example is None:
+            return True
+        own, expected = self._example
+        recipe, outputs = found or (None, [])
         if recipe != own or len(outputs) != len(expected):
-            return False  # one of the models refuses these inputs
+            return False  # only the new model refuses these inputs
         dtypes = (policy.rpartition("_")[2] for policy in policies)  # mixed_float16
         allowed = comparing.tolerance_here(dtypes).share
         pairs = zip(outputs, expected, strict=True)
@@ -248,8 +251,8 @@ def process(imports: Collection[Any] = ()) -> Process:
 
 def save_weights(model: keras.Model, file: pathlib.Path) -> None:
     """Write the weights of a model; raise OSError if there is no room for them."""
-    sizes = [keras.ops.convert_to_numpy(w.value).nbytes for w in model.weights]
-    files.check_room(file, sum(sizes) + FOR_NAMES * (1 + len(sizes)))
+    for_names = FOR_NAMES * (1 + len(model.weights))
+    files.check_room(file, comparison.size_of_weights(model) + for_names)
     model.save_weights(file, overwrite=True)
 
 

@@ -64,10 +64,15 @@ def _has_mask(node: ast.AST) -> bool:
     return False
 
 
+def size_of_weights(model: keras.Model) -> int:
+    """Return the size of a model's weights in bytes."""
+    sizes = (math.prod(w.shape) * np.dtype(w.dtype).itemsize for w in model.weights)
+    return sum(sizes)
+
+
 def write_weights(model: keras.Model, file: pathlib.Path) -> None:
     """Write the values of a model's weights; raise OSError if there is no room."""
-    sizes = (math.prod(w.shape) * np.dtype(w.dtype).itemsize for w in model.weights)
-    files.check_room(file, sum(sizes))
+    files.check_room(file, size_of_weights(model))
     with file.open("wb") as opened:
         for weight in model.weights:
             value = keras.ops.convert_to_numpy(weight.value)

@@ -61,9 +61,14 @@ def public_name(thing: Any) -> str | None:
     """
     if not is_of_keras(thing):
         return None
-    classes = thing.__mro__ if isinstance(thing, type) else [thing]
-    same = (x for x in classes if x.__name__ == thing.__name__ and id(x) in public())
-    return next((public()[id(each)] for each in same), None)
+    public_one = public_class(thing) if isinstance(thing, type) else thing
+    return public().get(id(public_one))
+
+
+def public_class(cls: type) -> type:
+    """Return the class that `public_name` names, or the class itself if it has none."""
+    same = (x for x in cls.__mro__ if x.__name__ == cls.__name__ and id(x) in public())
+    return next(same, cls)
 
 
 def own_module(thing: Any) -> str | None:

@@ -131,7 +131,7 @@ class Objects:
         config = _unprefixed(cls, held.config)
         if cls in WRAPPERS:
             config["layer"] = PLAIN_LAYER
-        parameters = signature(cls).parameters
+        parameters = signature(live.public_class(cls)).parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         others = {k: v for k, v in config.items() if k != "name"}
         form = cls, live.text(others)
@@ -154,9 +154,9 @@ class Objects:
             else:
                 kwargs[key] = self._argument(key, values[key])
         named = {} if name is None else self.name(kind, name)  # parts are created first
-        if isinstance(held.value, keras.Metric):  # a key of histories
-            named = {"name": literal(name)}
-        if named and name == _usual_name(cls):
+        if name is not None and isinstance(held.value, keras.Metric):
+            named = {"name": literal(name)}  # also an automatic one: histories show it
+        if named and name == getattr(parameters.get("name"), "default", None):
             named = {}  # as of an optimizer before Keras 3.15
         return call(function, *arguments(cls, named | kwargs))
 
@@ -304,12 +304,6 @@ def automatic_number(kind: str, name: str) -> int | None:
         return 0
     is_number = NAME_NUMBER.fullmatch(number) and start == automatic(kind)
     return int(number) if is_number else None
-
-
-def _usual_name(cls: type) -> Any:
-    """Return the default of `name`, which torch's SGD leaves to its base."""
-    taken = (signature(each).parameters.get("name") for each in cls.__mro__[:-1])
-    return next((x.default for x in taken if x and x.default is not None), None)
 
 
 def _is_keyword(key: Any) -> bool:

@@ -230,12 +230,10 @@ def drawn_training(words):
         named("Adam", learning_rate=rate, epsilon=maybe(1e-7), amsgrad=False),
         named("SGD", learning_rate=rate, **{maybe("momentum"): maybe(0.5)}),
     )
+    huber = named("Huber", delta=maybe(odd()), reduction="auto")
     losses = [
         *("mse", maybe("mse"), {"end": maybe("mse")}, [maybe("mae")]),
-        *(
-            named("Huber", delta=maybe(odd()), reduction="auto"),
-            named(maybe("Poisson")),
-        ),
+        *(huber, named(maybe("Poisson"))),
     ]
     metrics = [
         *("mae", maybe("mae"), named("Precision", thresholds=maybe(odd()))),
@@ -291,15 +289,22 @@ def names_of(model):
     return [model.name, *(each.name for each in model.layers)]
 
 
-def problem(config, folder, training=None):
+def drawing(words, most, trains):
+    """Return what to write to a file: the config of a model, and of its training."""
+    if trains:
+        return PLAIN, drawn_training(words)
+    return drawn(words, 1 + words.choice(most)), None
+
+
+def problem(folder, config, training):
     """Write the code of a file; return what is wrong with it, or how it ended."""
     try:
-        return outcome(config, folder, training)
+        return outcome(folder, config, training)
     except Exception as error:  # not one of ours
         return f"{type(error).__name__}: {error}"[:300], "crashed"
 
 
-def outcome(config, folder, training):
+def outcome(folder, config, training):
     """Return the same; a fault of ours raises any error."""
     import keras_policies
 
@@ -351,11 +356,7 @@ def main():
         os.chdir(folder)
         for seed in range(options.seed, options.seed + options.inputs):
             words = Words(seed)
-            if options.training:
-                drawing = PLAIN, folder, drawn_training(words)
-            else:
-                drawing = drawn(words, 1 + words.choice(6)), folder
-            reason, end = problem(*drawing)
+            reason, end = problem(folder, *drawing(words, 6, options.training))
             if os.path.exists(CANARY):
                 os.remove(CANARY)
                 reason = "IT RAN"

@@ -165,14 +165,10 @@ class Drawn:
 @pytest.mark.slow("fifteen files", one_of=1)
 def test_words_in_every_name_key_and_value_stay_data(trains, data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("drawn")
-    words = Drawn(data)
-    if trains:
-        drawing = hostile_code.PLAIN, folder, hostile_code.drawn_training(words)
-    else:
-        drawing = hostile_code.drawn(words, 1 + words.choice(4)), folder
+    drawing = hostile_code.drawing(Drawn(data), 4, trains)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        reason, _ = hostile_code.problem(*drawing)
+        reason, _ = hostile_code.problem(folder, *drawing)
     assert reason == ""
     assert not (folder / hostile_code.CANARY).exists()
 

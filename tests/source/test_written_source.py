@@ -347,6 +347,21 @@ def test_a_model_that_fails_where_the_first_one_works_is_refused(
 
 
 @once
+def test_a_metric_whose_config_has_no_name_gets_none(tmp_path, monkeypatch):
+    (tmp_path / "metrics_of_mine.py").write_text(
+        "import keras\n\n\nclass Half(keras.metrics.Mean):\n"
+        "    def __init__(self):\n        super().__init__()\n\n"
+        "    def get_config(self):\n        return {}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    cls = importlib.import_module("metrics_of_mine").Half
+    model = chain()
+    model.compile(loss="mse", metrics=[cls()])
+    text = keras_policies.to_source(model, compile=True)
+    assert "metrics=[Half()]" in text
+
+
+@once
 def test_inputs_that_this_process_alone_refuses_are_not_compared(monkeypatch):
     calls, outputs = [], comparison.outputs
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from keras_policies._common import syntax
 from keras_policies._common.lazy_keras import keras, keras_internals
 from keras_policies.legacy.base import walks
 from keras_policies.legacy.guards import budget
@@ -216,10 +217,11 @@ def _parameter(text: str) -> inspect.Parameter:
     """Return the parameter `x` for `"x"`, and `axis: int = -1` for `"axis:int=-1"`."""
     declared, _, default = text.partition("=")
     name, _, kind = declared.partition(":")
+    tree = syntax.expression(default) if default else None
     return inspect.Parameter(
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=ast.literal_eval(default) if default else EMPTY,
+        default=ast.literal_eval(tree) if tree else EMPTY,
         annotation=KINDS[kind] if kind in KINDS else getattr(converters, kind),
     )
 

@@ -33,9 +33,7 @@ OPERATORS: Mapping[type[ast.AST], str] = {
 @functools.cache
 def compiled(text: str) -> Formula:
     """Return a formula as a function of the values of its names."""
-    (statement,) = syntax.parse(text).body
-    assert isinstance(statement, ast.Expr)
-    return _compiled(statement.value)
+    return _compiled(syntax.expression(text))
 
 
 def _compiled(node: ast.expr) -> Formula:
