@@ -152,6 +152,7 @@ def _start(folder: str) -> None:
 
 def _end(*_: object) -> None:
     """Unwind the stack, which removes temporary files."""
+    signals.insist(_end, GRACE)
     raise SystemExit(1)
 
 

@@ -3,8 +3,10 @@
 import functools
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import keras
 import legacy_files
@@ -92,6 +94,34 @@ class EndsOnce(tasks.Conversion):
 
 def test_a_file_that_was_written_when_its_process_ended_is_written_again(tmp_path):
     once = EndsOnce(**vars(conversion(GOOD, tmp_path / "0.keras")))
+    (outcome,) = many.run([once], 2, "Converting")
+    assert (tmp_path / "0.once").exists()
+    assert outcome.details["destination"] == str(tmp_path / "0.keras")
+
+
+class Terminated:
+    """Gets SIGTERM in its destructor, where Python drops what a handler raises."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+
+class LosesOnce(tasks.Conversion):
+    """A conversion whose process loses a signal to end, the first time."""
+
+    def run(self):
+        marker = self.destination.with_suffix(".once")
+        if not marker.exists():
+            marker.touch()
+            many.GRACE = 1
+            Terminated()
+            time.sleep(3600)
+        return super().run()
+
+
+@pytest.mark.posix("signals of other processes")
+def test_a_process_ends_although_python_drops_what_its_handler_raised(tmp_path):
+    once = LosesOnce(**vars(conversion(GOOD, tmp_path / "0.keras")))
     (outcome,) = many.run([once], 2, "Converting")
     assert (tmp_path / "0.once").exists()
     assert outcome.details["destination"] == str(tmp_path / "0.keras")

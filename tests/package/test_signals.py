@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 
 import legacy_files
 import pytest
 
 from keras_policies._common import leftovers
+from keras_policies.cli import signals
 
 pytestmark = pytest.mark.once("processes of their own")
 PROC = pathlib.Path("/proc")
@@ -131,3 +133,23 @@ def test_processes_end_when_their_parent_was_killed(command, folder):
         assert left_in(folder) != []
         leftovers.remove_from(folder)  # as the next run does
     assert left_in(folder) == []
+
+
+@pytest.mark.posix("signals of other processes")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_is_raised_again_if_python_drops_the_first(monkeypatch):
+    monkeypatch.setattr(signals, "AGAIN", 1)
+    dropped = set()
+    kept = weakref.ref(dropped, lambda _: signal.raise_signal(signal.SIGTERM))
+
+    @signals.raised()
+    def drop():
+        nonlocal dropped
+        dropped = None
+        assert kept() is None
+        time.sleep(3600)
+
+    with pytest.raises(signals.Ended, match="SIGTERM"):
+        drop()
+    assert signal.alarm(0) == 0
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
