@@ -3,6 +3,7 @@
 import atexit
 import collections
 import functools
+import importlib.util
 import json
 import pathlib
 import re
@@ -39,6 +40,16 @@ needs_transposes = pytest.mark.skipif(
     not TRANSPOSES,
     reason="this Keras computes transposed convolutions wrongly on torch",
 )
+# Before 3.9, stock Keras resizes tensors of torch with torchvision; 3.8 cannot make an
+# AUC as it evaluates, from tensors of torch without data.
+RESIZES = (
+    keras.backend.backend() != "torch"
+    or KERAS >= (3, 9)
+    or importlib.util.find_spec("torchvision") is not None
+)
+MAKES_AUC = keras.backend.backend() != "torch" or not IS_LOWEST_KERAS
+needs_auc = pytest.mark.skipif(not MAKES_AUC, reason="this Keras makes no AUC on torch")
+needs_resizing = pytest.mark.skipif(not RESIZES, reason="torchvision is not installed")
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
 CORPUS = FOLDER / "corpus"
 # For `TarFile.extractall`: Python 3.10.0 to 3.10.11 have no filters.

@@ -46,6 +46,8 @@ def refusal(name):
 def names(kept):
     """Return the names `release/case/form` of some files."""
     found = [name for name in legacy_files.names(ARCHIVE) if kept(name)]
+    if not legacy_files.RESIZES:  # what begins with a Resizing
+        found = [name for name in found if "/whole_numbers" not in name]
     return legacy_files.on_this_backend(found)
 
 

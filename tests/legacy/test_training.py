@@ -361,6 +361,7 @@ def test_the_slots_and_the_product_of_nadam_come_back(release):
     assert float(optimizer._u_product.numpy()) == pytest.approx(float(wanted), rel=1e-6)
 
 
+@legacy_files.needs_auc
 @pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
 def test_losses_metrics_regularizers_constraints_and_frozen_layers(release):
     path = more(f"{release}/losses_by_name")

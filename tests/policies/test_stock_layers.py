@@ -6,6 +6,7 @@ import re
 import warnings
 
 import keras
+import legacy_files
 import numpy as np
 import packaging.version
 import pytest
@@ -147,12 +148,16 @@ SLOW = (
     pytest.mark.slow("Keras makes it with TensorFlow or SciPy"),
     pytest.mark.each_backend("stock layers are compared"),
 )
+MARKS = {
+    **dict.fromkeys(WITH_OTHERS, SLOW),
+    "RandAugment": legacy_files.needs_resizing,  # only some of what it draws resizes
+}
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=SLOW if name in WITH_OTHERS else ())
+        pytest.param(name, marks=MARKS.get(name, ()))
         for name in sorted(TABLE)
         if hasattr(keras.layers, name)
     ],
