@@ -146,6 +146,8 @@ def code(arguments: argparse.Namespace) -> int:
     weights = pathlib.Path(arguments.weights) if arguments.weights else None
     _check_code(arguments, [output, constants, weights])
     _prepare(arguments, 1)
+    checking = importlib.import_module("keras_policies.source.checking")
+    checking.start()  # it imports Keras while the model is loaded
     model = _loaded(arguments, arguments.path, arguments.compile)
     keras_internals = importlib.import_module("keras_policies.keras_internals")
     with keras_internals.importing_no_tensorflow(), only_results():
@@ -162,9 +164,7 @@ def code(arguments: argparse.Namespace) -> int:
             path.write_bytes(text.encode())  # write_text: other line ends on Windows
     if weights is not None:
         with atomic_file.writing(weights, arguments.overwrite) as path:
-            importlib.import_module("keras_policies.source.checking").save_weights(
-                model, path
-            )
+            checking.save_weights(model, path)
     return OK
 
 

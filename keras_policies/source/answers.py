@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 import pathlib
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 TOLD = 1500  # characters of an error
@@ -17,7 +16,7 @@ USER_CODE, TENSORFLOW = "user code", "tensorflow"
 
 
 class Answers:
-    """Answers requests, one for each module; `needs` lists what these need.
+    """Answers requests about modules; `needs` lists what these need.
 
     Without `USER_CODE`, the package's `__init__` does not run. Without `TENSORFLOW`,
     Keras does not import it, only to ask whether it has to save something of it.
@@ -27,40 +26,35 @@ class Answers:
         if TENSORFLOW not in needs:
             sys.modules["tensorflow"] = None  # type: ignore[assignment]
         if USER_CODE not in needs:
-            # Keras imports it for its wrappers alone, which takes a second.
-            sys.modules["sklearn"] = None  # type: ignore[assignment]
+            # Keras imports them for its wrappers and plots, which takes a second each.
+            for name in "sklearn", "matplotlib":
+                sys.modules[name] = None  # type: ignore[assignment]
             spec = importlib.util.find_spec("keras_policies")
             assert spec is not None
             module = importlib.util.module_from_spec(spec)
             sys.modules["keras_policies"] = module
         self._tools = importlib.import_module("keras_policies.source.comparison")
+        self._file, self._model = "", None  # the last that was built
 
-    def __call__(self, *request: Any) -> list[Any]:
-        """Return the results of all steps; that of one that fails is text, and last."""
-        results = list[Any]()
+    def __call__(self, name: str, *request: Any) -> Any:
+        """Return the result of the method of this name; text is an error."""
         try:
-            for each in self._steps(*request):
-                results.append(each)
+            return getattr(self, name)(*request)
         except Exception as error:
-            results.append(f"{type(error).__name__}: {error}"[:TOLD])
-        return results
+            return f"{type(error).__name__}: {error}"[:TOLD]
 
-    def _steps(
-        self, file: str, train: bool, expected: Any, weights: str, recipes: Any
-    ) -> Iterator[Any]:
-        """Yield what describes the model that a module builds.
+    def described(self, file: str, train: bool) -> Any:
+        """Return what describes the model that a module builds."""
+        self._model = None
+        self._file, self._model = file, _built(file)
+        return self._tools.described(self._model, train=train)
 
-        If that is expected, also yield an example of its outputs with these weights.
-        """
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:  # new counters of names
-            model = pool.submit(_built, file).result()
-        found = self._tools.described(model, train=train)
-        yield found
-        if found == expected:
-            self._tools.read_weights(model, weights)
-            yield self._example(model, recipes)
-
-    def _example(self, model: Any, recipes: Any) -> Any:
+    def example(self, file: str, weights: str, recipes: Any) -> Any:
+        """Return an example of the outputs of that model with these weights."""
+        model = self._model if file == self._file else None
+        self._model = None
+        model = model or _built(file)
+        self._tools.read_weights(model, weights)
         # Layers of Keras 3.8 take any entry of that name for TensorFlow itself.
         is_kept_out = sys.modules.get("tensorflow", self) is None
         if is_kept_out:
@@ -76,6 +70,12 @@ start = Answers
 
 
 def _built(file: str) -> Any:
-    namespace: dict[str, Any] = {"__name__": "model", "__file__": file}
-    exec(compile(pathlib.Path(file).read_text("utf-8"), file, "exec"), namespace)
-    return namespace["build_model"]()
+    """Return the model that a module builds, with names that count from the start."""
+
+    def build() -> Any:
+        namespace: dict[str, Any] = {"__name__": "model", "__file__": file}
+        exec(compile(pathlib.Path(file).read_text("utf-8"), file, "exec"), namespace)
+        return namespace["build_model"]()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:  # its state of Keras is new
+        return pool.submit(build).result()

@@ -126,21 +126,29 @@ class Comparison:
         return {kind for kind, _ in wrong}, reason
 
     def _answer(self, module: Module, path: str) -> Any:
-        """Have a module's model built, and meanwhile call the one to compare with."""
-        request = path, self._train, self._described, self._weights
-        recipes, other = self._recipes, process(module.imports)
+        """Have a module's model built and called, and meanwhile call the other one."""
+        other, calls = process(module.imports), concurrent.futures.Future[Any]()
+
+        def asked() -> list[Any]:
+            described = other.ask("described", path, self._train)
+            if described != self._described:
+                return [described]
+            return [described, other.ask("example", path, *calls.result())]
+
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(other.ask, *request, recipes)
+            waiting = pool.submit(asked)
             try:
+                calls.set_result((self._weights, self._recipes))
                 example = self._example
                 answer = waiting.result()
             except BaseException:
+                calls.cancel()
                 other.close()  # do not wait for its answer
                 raise
         match answer, example:
-            case [_, (recipe, _)], (own, _) if recipe != own:
+            case [described, (recipe, _)], (own, _) if recipe != own:
                 # This process alone refuses some inputs, as where warnings are errors.
-                return other.ask(*request, [own])
+                return [described, other.ask("example", path, self._weights, [own])]
         return answer
 
     def _is_equal(self, found: Any, policies: Iterable[str]) -> bool:
@@ -180,10 +188,10 @@ class Comparison:
 def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
     """Yield recipes that do not need too much memory."""
     for recipe in comparing.recipes(model.inputs):
-        numbers = numbers_in(model, recipe, reader)
-        if numbers <= MOST:
-            is_expensive = numbers > MANY
-            yield dataclasses.replace(recipe, batch=1) if is_expensive else recipe
+        for each, most in (recipe, MANY), (dataclasses.replace(recipe, batch=1), MOST):
+            if numbers_in(model, each, reader) <= most:
+                yield each
+                break
 
 
 def numbers_in(model: keras.Model, recipe: comparing.Recipe, reader: Reader) -> int:

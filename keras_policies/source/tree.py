@@ -127,7 +127,10 @@ def replaced(node: Node, new: Callable[[Node], Node | None]) -> Node:
         return node
     if (found := new(node)) is not None:
         return found
-    fields = {name: replaced(value, new) for name, value in ast.iter_fields(node)}
+    fields = {
+        name: replaced(value, new) if isinstance(value, ast.AST | list) else value
+        for name, value in ast.iter_fields(node)
+    }
     return type(node)(**fields)
 
 

@@ -17,6 +17,7 @@ from keras_policies._common import process
 from keras_policies._common.comparing import Recipe
 from keras_policies._common.process import Process
 from keras_policies.source import checking, comparison
+from keras_policies.source.graphs import Reader
 
 once = pytest.mark.once("the text depends on no backend")
 
@@ -337,9 +338,9 @@ def test_a_model_that_fails_where_the_first_one_works_is_refused(
 ):
     ask = Process.ask
 
-    def asked(*request):
-        described, example = ask(*request)
-        return [described, FAILING[what_fails](*example)]
+    def asked(process, name, *request):
+        answer = ask(process, name, *request)
+        return FAILING[what_fails](*answer) if name == "example" else answer
 
     monkeypatch.setattr(Process, "ask", asked)
     with pytest.raises(ValueError, match="compute something other than their configs"):
@@ -391,9 +392,9 @@ def test_metrics_keep_the_names_that_histories_show():
 def test_one_module_is_written_where_keras_numbers_layers_otherwise(monkeypatch):
     ask, requests = Process.ask, []
 
-    def asked(*request):
-        requests.append(request)
-        return ask(*request)
+    def asked(process, *request):
+        requests.append(request[0])
+        return ask(process, *request)
 
     monkeypatch.setattr(Process, "ask", asked)
     parts = [layers.Dense(3, name="dense_1"), layers.Dense(2, name="dense")]
@@ -401,7 +402,7 @@ def test_one_module_is_written_where_keras_numbers_layers_otherwise(monkeypatch)
     text = keras_policies.to_source(model)
     assert 'layers.Dense(3, name="dense_1"),' in text
     assert 'layers.Dense(2, name="dense"),' in text
-    assert len(requests) == 1
+    assert requests == ["described", "example"]
 
 
 @once
@@ -423,9 +424,12 @@ def test_an_expensive_model_is_compared_on_one_example(limit, batch, monkeypatch
         sizes.extend(map(len, arrays))
         return outputs(model, arrays)
 
+    model = chain()
+    for_one = checking.numbers_in(model, Recipe(batch=1), Reader())
     monkeypatch.setattr(checking, "MANY", limit)
+    monkeypatch.setattr(checking, "MOST", for_one)  # two examples need more
     monkeypatch.setattr(comparison, "outputs", called)
-    keras_policies.to_source(chain())
+    keras_policies.to_source(model)
     assert sizes == [batch]
 
 
