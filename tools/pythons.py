@@ -51,10 +51,13 @@ def _is(program, version):
     return done.stdout.strip() == version
 
 
-def lowest(program):
+def lowest(program, folder):
     """Return constraints: the lowest version of each requirement that has a bound."""
     bounds = BOUND.findall((ROOT / "pyproject.toml").read_text("utf8"))
-    return [f"{name}=={_lowest_wheel(program, name, bound)}" for name, bound in bounds]
+    # Debian's Python has pip in virtualenvs alone.
+    subprocess.run([program, "-m", "venv", "--clear", folder / "pip"], check=True)
+    python = folder / "pip" / "bin" / "python"
+    return [f"{name}=={_lowest_wheel(python, name, bound)}" for name, bound in bounds]
 
 
 def _lowest_wheel(program, name, bound):
@@ -104,7 +107,7 @@ def main():
 
 def run(program, folder, tests, is_lowest):
     """Run both commands; return PASS or FAIL for each."""
-    constraints = lowest(program) if is_lowest else []
+    constraints = lowest(program, folder) if is_lowest else []
     print("$", program, *constraints, flush=True)
     (folder / "lowest.txt").write_text("\n".join([*constraints, ""]))
     environment = {**os.environ, "PIP_CONSTRAINT": str(folder / "lowest.txt")}
