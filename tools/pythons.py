@@ -21,7 +21,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).parents[1]
 PYTHONS = "3.10", "3.11", "3.12", "3.13", "3.14"
 KINDS = "newest", "lowest"
-BOUND = re.compile(r'^    "([\w-]+)>=([\d.]+)"', re.MULTILINE)
+BOUND = re.compile(
+    r'''^    "([\w-]+)>=([\d.]+)(?:; python_version >= '3.(\d+)')?"''', re.MULTILINE
+)
 COMMAND = re.compile(r"^python3 -m venv .*", re.MULTILINE)
 # What README's second command runs -> the same with some tests.
 CHECK = ".venv/bin/python tools/check.py"
@@ -51,13 +53,19 @@ def _is(program, version):
     return done.stdout.strip() == version
 
 
-def lowest(program, folder):
+def lowest(version, program, folder):
     """Return constraints: the lowest version of each requirement that has a bound."""
-    bounds = BOUND.findall((ROOT / "pyproject.toml").read_text("utf8"))
+    found = BOUND.findall((ROOT / "pyproject.toml").read_text("utf8"))
+    bounds = {
+        name: bound
+        for name, bound, since in found
+        if _key(version)[1] >= int(since or 0)
+    }
     # Debian's Python has pip in virtualenvs alone.
     subprocess.run([program, "-m", "venv", "--clear", folder / "pip"], check=True)
     python = folder / "pip" / "bin" / "python"
-    return [f"{name}=={_lowest_wheel(python, name, bound)}" for name, bound in bounds]
+    wheels = [(name, _lowest_wheel(python, name, bounds[name])) for name in bounds]
+    return [f"{name}=={wheel}" for name, wheel in wheels]
 
 
 def _lowest_wheel(program, name, bound):
@@ -99,15 +107,17 @@ def main():
                 results[name] = ["not installed"]
                 continue
             is_lowest = kind == "lowest"
-            results[name] = run(programs[version], folder, options.tests, is_lowest)
+            results[name] = run(
+                version, programs[version], folder, options.tests, is_lowest
+            )
     for name, outcomes in results.items():
         print(f"Python {name}: {', '.join(outcomes)}")
     sys.exit(any("FAIL" in outcomes for outcomes in results.values()))
 
 
-def run(program, folder, tests, is_lowest):
+def run(version, program, folder, tests, is_lowest):
     """Run both commands; return PASS or FAIL for each."""
-    constraints = lowest(program, folder) if is_lowest else []
+    constraints = lowest(version, program, folder) if is_lowest else []
     print("$", program, *constraints, flush=True)
     (folder / "lowest.txt").write_text("\n".join([*constraints, ""]))
     environment = {**os.environ, "PIP_CONSTRAINT": str(folder / "lowest.txt")}
