@@ -61,8 +61,9 @@ def lowest(version, program, folder):
         for name, bound, since in found
         if _key(version)[1] >= int(since or 0)
     }
-    # Debian's Python has pip in virtualenvs alone.
-    subprocess.run([program, "-m", "venv", "--clear", folder / "pip"], check=True)
+    # Debian's Python has pip in virtualenvs alone; old ones list more than wheels.
+    venv = "-m", "venv", "--clear", "--upgrade-deps"
+    subprocess.run([program, *venv, folder / "pip"], check=True)
     python = folder / "pip" / "bin" / "python"
     wheels = [(name, _lowest_wheel(python, name, bounds[name])) for name in bounds]
     return [f"{name}=={wheel}" for name, wheel in wheels]
