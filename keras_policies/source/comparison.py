@@ -4,7 +4,7 @@ import ast
 import hashlib
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -13,6 +13,7 @@ import numpy as np
 from keras_policies._common import comparing, files
 from keras_policies.source.graphs import Module, Reader
 from keras_policies.source.layout import shown
+from keras_policies.source.live import held
 from keras_policies.source.objects import Style
 from keras_policies.source.tree import Node, Policy, replaced
 
@@ -85,6 +86,21 @@ def read_weights(model: keras.Model, file: str) -> None:
         for weight in model.weights:
             value = np.fromfile(opened, weight.dtype, math.prod(weight.shape))
             weight.assign(value.reshape(weight.shape))
+    for layer in _layers(model, set()):
+        # Some keep what they compute from weights as they load them: Normalization.
+        if type(layer).load_own_variables is not keras.Layer.load_own_variables:
+            store: dict[str, Any] = {}
+            layer.save_own_variables(store)
+            layer.load_own_variables(store)
+
+
+def _layers(layer: keras.Layer, seen: set[int]) -> Iterator[keras.Layer]:
+    """Yield a layer and all layers in it."""
+    seen.add(id(layer))
+    yield layer
+    for each in held([*vars(layer).values()], 3):
+        if isinstance(each, keras.Layer) and id(each) not in seen:
+            yield from _layers(each, seen)
 
 
 def example(

@@ -130,8 +130,8 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
     It may hold them in objects of its own, `others`.
     """
     asked = (getattr(holder, key, None) for key in config)  # properties, too
-    held = (vars(each).values() for each in (holder, *others))
-    known = [*_held([*asked, *itertools.chain(*held)], 3)]
+    attributes = (vars(each).values() for each in (holder, *others))
+    known = [*held([*asked, *itertools.chain(*attributes)], 3)]
 
     def new(value: Any) -> Any:
         if is_object(value):
@@ -194,12 +194,12 @@ def _kind(value: Any) -> str:
     return "__tensor__" if is_tensor else SPECIAL.get(type(value), type(value).__name__)
 
 
-def _held(value: Any, depth: int) -> Iterator[Any]:
+def held(value: Any, depth: int) -> Iterator[Any]:
     """Yield the objects in attributes and containers."""
     if isinstance(value, dict):
         value = [*value.values()]
     if isinstance(value, list | tuple | set) and depth:
         for each in value:
-            yield from _held(each, depth - 1)
+            yield from held(each, depth - 1)
     elif not isinstance(value, PLAIN):
         yield value

@@ -656,3 +656,14 @@ def test_ruff_would_not_format_it_otherwise(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == ""
     assert re.search(rf"^{len(MODELS)} files already formatted", done.stderr)
+
+
+@once
+def test_layers_compute_again_what_they_keep_of_their_weights():
+    adapted = layers.Normalization(name="n")
+    adapted.adapt(np.arange(12.0).reshape(4, 3))
+    inner = keras.Sequential([keras.Input((3,)), adapted], name="inner")
+    inputs = keras.Input((5, 3), name="i")
+    outputs = layers.TimeDistributed(inner, name="t")(inputs)
+    model = keras.Model(inputs, layers.Dense(2, name="d")(outputs), name="net")
+    assert 'layers.Normalization(name="n")' in keras_policies.to_source(model)
