@@ -65,7 +65,7 @@ def test_an_architecture_of_keras_1_opens_with_its_weights(name, folder, tmp_pat
         tmp_path / "model.json", weights=tmp_path / "weights.h5"
     )
     if name != "channels_first":  # TensorFlow has no kernels for it on processors
-        stored = np.load(folder / f"{name}.npz")
+        stored = dict(np.load(folder / f"{name}.npz"))
         found = model.predict(stored["x"], verbose=0)
         np.testing.assert_allclose(found, stored["y"], rtol=1e-5, atol=1e-5)
     whole = keras_policies.load_model(folder / f"{name}.h5", compile=False)

@@ -30,7 +30,7 @@ def policies_of(model):
 
 
 def predicted(model, path):
-    stored = np.load((FOLDER / path).parent / "expected.npz")
+    stored = dict(np.load((FOLDER / path).parent / "expected.npz"))
     return np.asarray(model.predict(stored["x_0"], verbose=0)), stored["y_0"]
 
 

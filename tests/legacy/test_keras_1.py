@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 @pytest.mark.each_backend("layouts of convolutions")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_of_keras_1_predicts_what_it_did(folder, name):
-    stored = np.load(folder / f"{name}.npz")
+    stored = dict(np.load(folder / f"{name}.npz"))
     model = load_model(folder / f"{name}.h5")
     if name == "channels_first" and keras.backend.backend() == "tensorflow":
         # TensorFlow's own kernels have this layout on some processors only; XLA on all

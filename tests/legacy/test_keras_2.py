@@ -40,9 +40,9 @@ def folder(tmp_path_factory):
 
 def opened(path):
     """Return the model of a file, and what was recorded beside it, by kind."""
-    stored = np.load(path.with_suffix(".npz"))
+    stored = dict(np.load(path.with_suffix(".npz")))
     recorded = {
-        kind: [stored[n] for n in stored.files if re.fullmatch(rf"{kind}_\d+", n)]
+        kind: [stored[n] for n in stored if re.fullmatch(rf"{kind}_\d+", n)]
         for kind in "xow"
     }
     with warnings.catch_warnings():
@@ -141,7 +141,7 @@ def test_a_cell_without_settings_is_refused_and_its_weights_go_into_code(folder)
     )
     model = keras.Sequential([keras.Input((5, 4)), rnn, keras.layers.Dense(2)])
     load_weights(model, path)
-    stored = np.load(path.with_suffix(".npz"))
+    stored = dict(np.load(path.with_suffix(".npz")))
     found = model.predict(stored["x_0"], verbose=0)
     np.testing.assert_allclose(found, stored["y"], rtol=1e-5, atol=1e-6)
 

@@ -70,7 +70,7 @@ def test_what_is_saved_opens_in_stock_keras_with_the_outputs_of_then(
     for path in ARTIFACTS:
         model = load_model(path)
         model.save(tmp_path / "model.keras")
-        stored = np.load(path.parent / "expected.npz")
+        stored = dict(np.load(path.parent / "expected.npz"))
         x = [stored[f"x_{i}"] for i in range(len(model.inputs))]
         found, _ = plain_keras_of_texts(
             tmp_path / "model.keras", x if len(x) > 1 else x[0]
@@ -152,7 +152,7 @@ def test_lookup_layers_of_custom_layers(case, attribute, expected, form):
     model = load_model(NEW / case / form, CUSTOM_OBJECTS)
     layer = model if case == "Held-model" else model.get_layer("layer")
     assert getattr(layer, attribute).get_vocabulary()[:4] == expected
-    stored = np.load(NEW / case / "expected.npz")
+    stored = dict(np.load(NEW / case / "expected.npz"))
     given = keras.ops.convert_to_tensor(stored["x_0"])
     np.testing.assert_array_equal(model(given), stored["y_0"])
 

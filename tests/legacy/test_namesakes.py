@@ -57,7 +57,7 @@ class MeanSquaredError(keras.losses.Loss):
 
 
 def loss_of(model, case):
-    data = np.load(case / "data.npz")
+    data = dict(np.load(case / "data.npz"))
     found = model.evaluate(data["x"], data["x"][:, :3], verbose=0)
     return found, float(data["loss"].ravel()[0])
 

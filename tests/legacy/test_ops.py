@@ -141,7 +141,7 @@ def test_every_function_gives_what_was_recorded(release, name, folder):
     model = opened(path)
     if model is None or (name == "reduce_all_axis" and not reduces_over_axes()):
         return
-    stored = np.load(path.parent / "expected.npz")
+    stored = dict(np.load(path.parent / "expected.npz"))
     inputs = legacy_files.one(legacy_files.in_order(stored, "x_"))
     found = legacy_files.called(model, inputs)
     if name in DRAWS.split():  # nothing is recorded: other numbers in each call
@@ -182,7 +182,7 @@ def test_converted_models_open_in_a_process_without_this_package(
         model = opened(case / "model.h5")
         if model is not None:
             model.save(tmp_path / "model.keras")
-            stored = np.load(case / "expected.npz")
+            stored = dict(np.load(case / "expected.npz"))
             inputs = [stored[f"x_{i}"] for i in range(len(model.inputs))]
             found, _ = plain_keras(
                 tmp_path / "model.keras", inputs if len(inputs) > 1 else inputs[0]
@@ -203,7 +203,7 @@ def test_converted_models_open_in_a_process_without_this_package(
 def test_bits_of_a_number_open_in_plain_keras(folder, tmp_path):
     path = folder / "2.15.1" / "bitwise_number"
     opened(path / "model.h5").save(tmp_path / "new.keras")
-    stored = np.load(path / "expected.npz")
+    stored = dict(np.load(path / "expected.npz"))
     model = keras.models.load_model(tmp_path / "new.keras")
     (found,) = legacy_files.called(model, stored["x_0"])
     np.testing.assert_array_equal(found, stored["y_0"])

@@ -111,7 +111,7 @@ def recurrent_layers(model):
 def test_it_predicts_what_tensorflow_did_at_any_size_and_length(name, folder):
     case = name.partition("/")[2]
     model = load_model(folder / name / "model")
-    stored = np.load(folder / name / "expected.npz")
+    stored = dict(np.load(folder / name / "expected.npz"))
     for batch in "01":
         found = legacy_files.called(model, stored[f"x_{batch}"])
         expected = [stored[key] for key in stored if key.startswith(f"y_{batch}_")]
@@ -161,7 +161,7 @@ def test_a_model_of_loops_trains_all_its_weights(folder):
     case = folder / "2.15.1" / "stacked"
     model = load_model(case / "model")
     model.compile("adam", "mse")
-    stored = np.load(case / "expected.npz")
+    stored = dict(np.load(case / "expected.npz"))
     before = [weight.numpy() for weight in model.trainable_variables]
     model.fit(stored["x_0"], stored["y_0_0"] + 1, verbose=0)
     after = [weight.numpy() for weight in model.trainable_variables]
@@ -173,7 +173,7 @@ def test_a_model_of_loops_trains_all_its_weights(folder):
 def test_keras_alone_opens_what_was_converted(name, folder, tmp_path, plain_keras):
     case = folder / "2.15.1" / name
     load_model(case / "model").save(tmp_path / "model.keras")
-    stored = np.load(case / "expected.npz")
+    stored = dict(np.load(case / "expected.npz"))
     (found,), _ = plain_keras(tmp_path / "model.keras", stored["x_1"])
     np.testing.assert_allclose(found, stored["y_1_0"], atol=1e-5)
 

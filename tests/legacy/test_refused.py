@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 
 def data(case):
-    stored = np.load(case / "data.npz")
+    stored = dict(np.load(case / "data.npz"))
     return [stored[key] for key in sorted(stored) if key.startswith("x")], stored["y"]
 
 
@@ -222,13 +222,13 @@ def test_automatic_numbers_tell_which_layer_was_frozen(folder, frozen):
     model = nested()
     file = folder / "numbered" / f"numbered_{frozen}.h5"
     keras_policies.load_weights(model, file)
-    stored = np.load(file.with_suffix(".npz"))
+    stored = dict(np.load(file.with_suffix(".npz")))
     np.testing.assert_allclose(model.predict_on_batch(stored["x0"]), stored["y"], 1e-5)
 
 
 @once
 def test_frozen_says_which_order_the_weights_have(folder):
-    stored = np.load(folder / "numbered" / "numbered_1.npz")
+    stored = dict(np.load(folder / "numbered" / "numbered_1.npz"))
     x = keras.Input((4,))
     parts = [layers.Dense(4, "tanh", name="one"), layers.Dense(4, name="two")]
     inner = keras.Model(x, parts[1](parts[0](x)), name="inner")

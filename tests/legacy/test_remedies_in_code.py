@@ -45,8 +45,8 @@ def refused(advice, path, *args, **options):
 
 def agrees(model, path):
     """Return whether a model computes what TensorFlow recorded beside a file."""
-    stored = np.load(path.parent / "expected.npz")
-    x, y = ([stored[n] for n in stored.files if n.startswith(c)] for c in "xy")
+    stored = dict(np.load(path.parent / "expected.npz"))
+    x, y = ([stored[n] for n in stored if n.startswith(c)] for c in "xy")
     found = keras.tree.flatten(model(x if len(x) > 1 else x[0]))
     pairs = zip(map(keras.ops.convert_to_numpy, found), y, strict=True)
     return all(np.allclose(*pair, rtol=1e-4, atol=1e-5) for pair in pairs)

@@ -170,7 +170,7 @@ def files(forms):
 
 
 def assert_predicts(model, path):
-    recorded = np.load(path.parent / "data.npz")
+    recorded = dict(np.load(path.parent / "data.npz"))
     inputs, outputs = (
         [recorded[key] for key in sorted(recorded) if key[0] == kind] for kind in "xy"
     )

@@ -36,7 +36,7 @@ def opened(path, **options):
 
 def batches(case: pathlib.Path):
     """Return `[(inputs, outputs)]`, as tf.keras recorded them."""
-    stored = np.load(case / "data.npz")
+    stored = dict(np.load(case / "data.npz"))
     numbers = range(len({key.split("_")[0] for key in stored if key[0] == "x"}))
     return [
         [

@@ -45,7 +45,7 @@ def sentiment(folder):
 
 
 def recorded(folder):
-    stored = np.load(folder / "expected.npz")
+    stored = dict(np.load(folder / "expected.npz"))
     count = sum(name.startswith("x_") for name in stored)
     return [stored[f"x_{number}"] for number in range(count)], stored["y_0"]
 
@@ -102,7 +102,7 @@ import numpy as np
 import keras_policies
 
 for path in sys.argv[1:]:
-    stored = np.load(path + "/../expected.npz")
+    stored = dict(np.load(path + "/../expected.npz"))
     model = keras_policies.load_model(path, texts="outside", verify=True)
     texts = keras_policies.text_inputs(model)
     x = {name: stored[f"x_{i}"] for i, (name, _) in enumerate(texts.sources)}

@@ -45,7 +45,7 @@ def test_each_weight_goes_to_its_variable(folder, name):
         if legacy_files.is_for_transposes(error):
             return
         raise
-    stored = np.load(folder / name / "expected.npz")
+    stored = dict(np.load(folder / name / "expected.npz"))
     has_state = any(path.startswith("m ") for path in stored)
     if has_state:
         built.train()
@@ -84,7 +84,7 @@ def plain():
 @pytest.mark.parametrize("release", RELEASES)
 def test_an_architecture_opens_with_its_weights(folder, release):
     case = folder / release / "plain"
-    weights, data = case / "x.weights.h5", np.load(case / "expected.npz")
+    weights, data = case / "x.weights.h5", dict(np.load(case / "expected.npz"))
     model = keras_policies.load_model(case / "model.json", weights=weights)
     np.testing.assert_allclose(
         model.predict_on_batch(data["x"]), data["y"], rtol=1e-4, atol=1e-5

@@ -165,7 +165,7 @@ import json, pathlib, sys
 sys.modules["keras_policies"] = None
 import numpy as np, keras
 for folder in pathlib.Path(sys.argv[1]).iterdir():
-    truth = np.load(folder / "truth.npz")
+    truth = dict(np.load(folder / "truth.npz"))
     for global_policy in "float32", "mixed_float16":
         keras.config.set_dtype_policy(global_policy)
         def predicts(model):

@@ -1,11 +1,13 @@
 """`tf.linalg`: products of matrices, their parts, norms, and linear equations."""
 
+import functools
 import math
 import string
 from typing import Any
 
 import numpy as np
 
+from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_indexing import scatter_nd
 from keras_policies.legacy.ops.array_values import eye
@@ -108,11 +110,31 @@ def diag(
     return ops.multiply(ops.expand_dims(diagonal, -1), identity)
 
 
-functions(
-    "input k:int=0 padding_value:float=0",
-    "linalg.diag_part MatrixDiagPart(input) MatrixDiagPartV2|MatrixDiagPartV3(input k "
-    "padding_value): diagonal(input, offset=k, axis1=-2, axis2=-1)",
+@op(
+    "linalg.diag_part MatrixDiagPart(input) "
+    "MatrixDiagPartV2|MatrixDiagPartV3(input k padding_value)"
 )
+def diag_part(input: Value, k: int = 0, padding_value: float = 0) -> Value:
+    """Return a diagonal of matrices."""
+    *batch, rows, columns = computed.shape(input)
+    if _takes_batches() or not isinstance(rows, int) or not isinstance(columns, int):
+        return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
+    places = np.arange(rows * columns).reshape(rows, columns).diagonal(k)
+    flat = computed.reshape(input, [*batch, rows * columns])
+    return ops.take(flat, places, axis=-1)
+
+
+@functools.cache
+def _takes_batches() -> bool:
+    """Return whether Keras infers the shapes of diagonals in batches of unknown size.
+
+    Before 3.15, it asks for a bool of NotImplemented, which Python 3.14 refuses.
+    """
+    try:
+        keras.ops.diagonal(keras.KerasTensor((None, 1, 1)), axis1=-2, axis2=-1)
+    except TypeError:
+        return False
+    return True
 
 
 @op(
@@ -223,7 +245,14 @@ def _inverse(input: Any, adjoint: bool = False) -> Any:
     return evaluate("linalg.inv", _swapped(input) if adjoint else input)
 
 
-functions("x", "linalg.trace: trace(x, axis1=-2, axis2=-1)")
+@op("linalg.trace")
+def trace(x: Value) -> Value:
+    """Return the sums of the main diagonals of matrices."""
+    if _takes_batches():
+        return ops.trace(x, axis1=-2, axis2=-1)
+    return ops.sum(diag_part(x), axis=-1)
+
+
 functions(
     "a b",
     "linalg.matvec: squeeze(matmul(a, expand_dims(b, -1)), -1)",
