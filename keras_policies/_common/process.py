@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 IDLE = 60  # seconds without a request after which the process ends
 SIZE = 8  # bytes of the number before a request: its length
 # New objects before Python looks for garbage. A large model is a million objects, all
-# in use: with Python's 700, a third of the time goes into looking at them.
+# in use: with Python's 700 or 2,000, a third of the time goes into looking at them.
 GARBAGE = 100_000
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
 # Signals that a whole group of processes gets. The parent ends this one.

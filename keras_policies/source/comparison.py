@@ -4,7 +4,7 @@ import ast
 import hashlib
 import math
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -86,7 +86,7 @@ def read_weights(model: keras.Model, file: str) -> None:
         for weight in model.weights:
             value = np.fromfile(opened, weight.dtype, math.prod(weight.shape))
             weight.assign(value.reshape(weight.shape))
-    for layer in _layers(model, set()):
+    for layer in _layers(model):
         # Some keep what they compute from weights as they load them: Normalization.
         if type(layer).load_own_variables is not keras.Layer.load_own_variables:
             store: dict[str, Any] = {}
@@ -94,13 +94,16 @@ def read_weights(model: keras.Model, file: str) -> None:
             layer.load_own_variables(store)
 
 
-def _layers(layer: keras.Layer, seen: set[int]) -> Iterator[keras.Layer]:
-    """Yield a layer and all layers in it."""
-    seen.add(id(layer))
-    yield layer
-    for each in held([*vars(layer).values()], 3):
-        if isinstance(each, keras.Layer) and id(each) not in seen:
-            yield from _layers(each, seen)
+def _layers(model: keras.Model) -> list[keras.Layer]:
+    """Return a model and all layers in it."""
+    found, waiting = dict[int, keras.Layer](), [model]
+    while waiting:
+        layer = waiting.pop()
+        if id(layer) not in found:
+            found[id(layer)] = layer
+            inside = held([*vars(layer).values()], 3)
+            waiting += [each for each in inside if isinstance(each, keras.Layer)]
+    return [*found.values()]
 
 
 def example(
