@@ -112,8 +112,8 @@ def to_source(
     if not is_compared:
         warn(
             f"The outputs of {model.name!r} were not compared with those of its source "
-            "code, because it cannot be called on random inputs, or not within 4 GiB. "
-            "Compare them on your own inputs."
+            "code, because it cannot be called on random inputs, or needs more than 4 "
+            "GiB of memory for that. Compare them on your own inputs."
         )
     return text
 

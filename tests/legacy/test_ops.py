@@ -19,6 +19,7 @@ import keras_policies
 from keras_policies.legacy.ops import (
     gradients,
     helper_ops,
+    linalg,
     nn,
     node_def,
     registry,
@@ -368,3 +369,20 @@ def test_arguments_go_by_the_order_that_tensorflow_has():
     assert found.shape == (None, 2)
     targets = keras.Input((), dtype="int32")
     assert table.call("math.in_top_k", [targets, inputs, 2], {}).shape == (None,)
+
+
+@legacy_files.once
+@pytest.mark.parametrize("takes_batches", [True, False])
+@pytest.mark.parametrize("offset", [-1, 0, 2])
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 2, 4), (5, 1, 4, 2)])
+def test_both_forms_of_a_diagonal_agree(shape, offset, takes_batches, monkeypatch):
+    monkeypatch.setattr(linalg, "_takes_batches", lambda: takes_batches)
+    x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    expected = [np.diagonal(x, offset, -2, -1), np.trace(x, 0, -2, -1)]
+    inputs = keras.Input(shape[1:])
+    outputs = [linalg.diag_part(inputs, k=offset), linalg.trace(inputs)]
+    found = keras.Model(inputs, outputs).predict_on_batch(x)
+    constant = [linalg.diag_part(x, k=offset), linalg.trace(x)]
+    for each in zip(found, constant, expected, strict=True):
+        np.testing.assert_array_equal(each[0], each[2])
+        np.testing.assert_array_equal(each[1], each[2])

@@ -116,9 +116,10 @@ def diag(
 )
 def diag_part(input: Value, k: int = 0, padding_value: float = 0) -> Value:
     """Return a diagonal of matrices."""
-    *batch, rows, columns = computed.shape(input)
-    if _takes_batches() or not isinstance(rows, int) or not isinstance(columns, int):
+    if _takes_batches():
         return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
+    *batch, rows, columns = computed.shape(input)
+    rows, columns = converters.integer(rows), converters.integer(columns)
     places = np.arange(rows * columns).reshape(rows, columns).diagonal(k)
     flat = computed.reshape(input, [*batch, rows * columns])
     return ops.take(flat, places, axis=-1)
