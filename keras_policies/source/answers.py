@@ -35,6 +35,7 @@ class Answers:
             sys.modules["keras_policies"] = module
         self._tools = importlib.import_module("keras_policies.source.comparison")
         self._file, self._model = "", None  # the last that was built
+        self._description: concurrent.futures.Future[Any] | None = None  # of it
 
     def __call__(self, name: str, *request: Any) -> Any:
         """Return the result of the method of this name; text is an error."""
@@ -43,11 +44,21 @@ class Answers:
         except Exception as error:
             return f"{type(error).__name__}: {error}"[:TOLD]
 
-    def described(self, file: str, train: bool) -> Any:
-        """Return what describes the model that a module builds."""
-        self._model = None
+    def built(self, file: str, train: bool) -> None:
+        """Build the model of a module, and begin to describe it in a thread."""
+        self._file, self._model, self._description = "", None, None
         self._file, self._model = file, _built(file)
-        return self._tools.described(self._model, train=train)
+        pool = concurrent.futures.ThreadPoolExecutor(1)  # its state of Keras is new
+        self._description = pool.submit(self._tools.described, self._model, train=train)
+        pool.shutdown(wait=False)
+
+    def described(self, file: str, train: bool) -> Any:
+        """Return what describes that model."""
+        if file != self._file or self._description is None:  # in a new process
+            self.built(file, train)
+        description, self._description = self._description, None
+        assert description is not None
+        return description.result()
 
     def example(self, file: str, weights: str, recipes: Any) -> Any:
         """Return an example of the outputs of that model with these weights."""

@@ -16,7 +16,7 @@ import keras
 
 from keras_policies._common import comparing, files
 from keras_policies._common.process import EndedError, Process
-from keras_policies.source import answers, comparison
+from keras_policies.source import answers, comparison, live
 from keras_policies.source.calls import tensors
 from keras_policies.source.errors import SourceError
 from keras_policies.source.functions import common
@@ -32,14 +32,14 @@ FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
 
-def apart(function: Callable[[], Result], config: Any = None) -> Result:
+def apart(function: Callable[[], Result], configs: Iterable[Any]) -> Result:
     """Return the result of a function in a new thread, with Keras in its initial state.
 
     The global policy, the counters in layer names, and scopes of custom objects belong
-    to a thread. The new one gets the caller's custom objects that a config names.
+    to a thread. The new one gets the caller's custom objects that configs name.
     """
-    texts = (x for x in keras.tree.flatten(config) if isinstance(x, str))
-    objects = {text: keras.saving.get_registered_object(text) for text in texts}
+    names = {text for config in configs for text in live.texts(config)}
+    objects = {name: keras.saving.get_registered_object(name) for name in names}
     scope = {name: each for name, each in objects.items() if each is not None}
 
     def run() -> Result:
@@ -130,10 +130,10 @@ class Comparison:
         other, calls = process(module.imports), concurrent.futures.Future[Any]()
 
         def asked() -> list[Any]:
-            described = other.ask("described", path, self._train)
-            if described != self._described:
-                return [described]
-            return [described, other.ask("example", path, *calls.result())]
+            if error := other.ask("built", path, self._train):
+                return [error]
+            example = other.ask("example", path, *calls.result())
+            return [other.ask("described", path, self._train), example]
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(asked)
@@ -145,6 +145,8 @@ class Comparison:
                 calls.cancel()
                 other.close()  # do not wait for its answer
                 raise
+        if answer[0] != self._described:
+            return answer[:1]
         match answer, example:
             case [described, (recipe, _)], (own, _) if recipe != own:
                 # This process alone refuses some inputs, as where warnings are errors.

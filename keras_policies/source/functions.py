@@ -71,7 +71,7 @@ def _repeats(
     Blocks of one statement more are compared by the class of the shorter block and the
     new statement, whose variables are numbered from the start of the block.
     """
-    facts = [*facts_of(statements, lambda each: each.skeleton(lambda label: ()))]
+    facts = [*facts_of(statements, lambda each: each.form)]
     ends = {at for at, each in enumerate(statements) if not each.inside}
     ends.add(len(statements))
     classes: dict[int, int] = dict.fromkeys(sorted(x for x in ends if x >= first), 0)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain, islice, pairwise
 
 from keras_policies.source.tree import (
+    Field,
     Label,
     Statement,
     Variable,
@@ -60,10 +61,10 @@ def folded(statements: Sequence[Statement], budget: Budget) -> list[Statement]:
     """
     found, variables, end = list[Statement](), dict[int, int](), 0
     budget.left -= len(statements)
-    for start, stop, loop, renamed in _loops(statements, budget):
-        found += [*statements[end:start], *loop]
-        variables |= renamed
-        end = stop
+    for loop in _loops(statements, budget):
+        found += [*statements[end : loop.start], *loop.written()]
+        variables |= loop.renamed
+        end = loop.end
     if not end:
         return [*statements]
     found += statements[end:]
@@ -92,32 +93,83 @@ def reads(blocks: Sequence[Sequence[Statement]]) -> Iterator[tuple[int, ...]]:
     return zip(*uses, strict=True)
 
 
-Loop = tuple[int, int, list[Statement], dict[int, int]]
+@dataclasses.dataclass(frozen=True)
+class _Loop:
+    """A loop in place of equal blocks of statements, which is not written yet."""
+
+    start: int
+    blocks: Sequence[Sequence[Statement]]
+    index: Sequence[int]  # its first number, the end and the step
+    numbers: Sequence[int | None]  # in names: what is added to the index, None if fixed
+    initial: dict[int, int]  # variables that are assigned before it, with their values
+    uses: Sequence[int]  # what its statements read
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.blocks) * len(self.blocks[0])
+
+    @property
+    def saved(self) -> int:
+        """How many statements it saves."""
+        return self.end - self.start - len(self.initial) - 1 - len(self.blocks[0])
+
+    @property
+    def renamed(self) -> dict[int, int]:
+        """The variables after it that it renames."""
+        made = ([n for each in block for n in each.made] for block in self.blocks)
+        first, *_, last = made
+        return dict(zip(last, first, strict=True))
+
+    def written(self) -> list[Statement]:
+        """Return its statements: the first block, with `i` in its names."""
+        added = iter(self.numbers)
+
+        def named(label: Label) -> Label:
+            parts = list[str | Field]()
+            for part in label.parts:
+                for at, text in enumerate(_pieces(part)):
+                    number = next(added) if at % 2 else None
+                    parts.append(text if number is None else ("i", number))
+            return joined(parts)
+
+        first, end, step = self.index
+        ends = [first, end, step] if step > 1 else [first, end] if first else [end]
+        index = "_" if {*self.numbers} <= {None} else "i"
+        head = Statement(call("range", map(literal, ends)), kind="for", index=index)
+        read = iter(self.uses)
+        before = [Statement(Variable(x), (n,)) for n, x in self.initial.items()]
+        inside = (
+            x.rewritten(islice(read, len(x.uses)), map(named, x.labels), inside=True)
+            for x in self.blocks[0]
+        )
+        return [*before, head, *inside]
 
 
-def _loops(statements: Sequence[Statement], budget: Budget) -> list[Loop]:
+def _loops(statements: Sequence[Statement], budget: Budget) -> list[_Loop]:
     """Return loops that do not overlap, those that save most first chosen, in order."""
     _, last = assigned(statements)
-    queue = [(-saved, *rest) for saved, *rest in _candidates(statements, last, budget)]
+    facts = [*facts_of(statements, _kind)]
+    found = _candidates(statements, facts, last, budget)
+    queue = [(-saved, *rest) for saved, *rest in found]
     heapq.heapify(queue)
-    loops, covered = list[Loop](), bytearray(len(statements))
+    loops, covered = list[_Loop](), bytearray(len(statements))
     while queue and budget.left > 0:
         cost, period, minus, times = heapq.heappop(queue)
         start, end = -minus, period * times - minus
         if any(covered[start:end]):
             continue
         budget.left -= end - start
-        loop = _with_loop(statements, last, start, period, times)
-        exact = None if loop is None else len(loop[0]) - (end - start)
+        loop = _loop(statements, facts, last, start, period, times)
+        saved = None if loop is None else loop.saved
         if loop is None and times > 2:
-            exact, times = -_saved(period, times - 1), times - 1
-        elif loop is not None and exact == cost:
-            loops.append((start, end, *loop))
+            saved, times = _saved(period, times - 1), times - 1
+        elif loop is not None and saved == -cost:
+            loops.append(loop)
             covered[start:end] = b"\1" * (end - start)
             continue
-        if exact is not None and -exact >= SAVED:
-            heapq.heappush(queue, (exact, period, minus, times))
-    return sorted(loops, key=lambda each: each[0])
+        if saved is not None and saved >= SAVED:
+            heapq.heappush(queue, (-saved, period, minus, times))
+    return sorted(loops, key=lambda each: each.start)
 
 
 def _saved(period: int, times: int) -> int:
@@ -125,10 +177,12 @@ def _saved(period: int, times: int) -> int:
 
 
 def _candidates(
-    statements: Sequence[Statement], last: dict[int, int], budget: Budget
+    statements: Sequence[Statement],
+    facts: Sequence[Facts],
+    last: dict[int, int],
+    budget: Budget,
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield `(statements saved at most, period, -start, times)` of possible loops."""
-    facts = [*facts_of(statements, _kind)]
     readers = [
         max((last.get(n, 0) for n in each.made), default=0) for each in statements
     ]
@@ -231,32 +285,32 @@ def _phases(
             yield _saved(period, times), period, -start, times
 
 
-def _with_loop(
+def _loop(
     statements: Sequence[Statement],
+    facts: Sequence[Facts],
     last: dict[int, int],
     start: int,
     period: int,
     times: int,
-) -> tuple[list[Statement], dict[int, int]] | None:
-    """Return a loop, and the variables after it that it renames.
-
-    Return None if blocks differ in more than names.
-    """
+) -> _Loop | None:
+    """Return a loop, or None if its blocks differ in more than names."""
     end = start + times * period
-    blocks = [statements[at : at + period] for at in range(start, end, period)]
+    places = range(start, end, period)
+    blocks = [statements[at : at + period] for at in places]
     made = [[n for each in block for n in each.made] for block in blocks]
-    renamed = dict(zip(made[-1], made[0], strict=True))
-    is_lost = any(last.get(n, 0) >= end for n in {*chain(*made)} - renamed.keys())
-    places, loop = wiring(blocks[0]), _counted(blocks)
-    if loop is None or is_lost or any(wiring(block) != places for block in blocks):
+    is_lost = any(last.get(n, 0) >= end for n in {*chain(*made)} - {*made[-1]})
+    counted = _counted(
+        [[n for each in facts[at : at + period] for n in each.numbers] for at in places]
+    )
+    wires = wiring(blocks[0])
+    if counted is None or is_lost or any(wiring(block) != wires for block in blocks):
         return None
-    head, *body = loop
-    initial, new = dict[int, int](), list[int]()  # before the loop; what it reads
-    sums = accumulate((len(each.made) for each in body), initial=0)
-    pairs = zip(sums, body, strict=False)
+    initial, uses = dict[int, int](), list[int]()
+    sums = accumulate((len(each.made) for each in blocks[0]), initial=0)
+    pairs = zip(sums, blocks[0], strict=False)
     counts = (count for count, each in pairs for _ in each.uses)  # assigned before
     for count, place, (first, *others) in zip(
-        counts, places, reads(blocks), strict=True
+        counts, wires, reads(blocks), strict=True
     ):
         if place is None and {*others} != {first}:  # from the block before
             at, *different = {
@@ -271,48 +325,25 @@ def _with_loop(
             ):
                 return None
             first = made[0][at]
-        new.append(first)
-    read = iter(new)
-    before = [Statement(Variable(value), (n,)) for n, value in initial.items()]
-    inside = (x.rewritten(islice(read, len(x.uses)), inside=True) for x in body)
-    return [*before, head, *inside], renamed
+        uses.append(first)
+    return _Loop(start, blocks, *counted, initial, uses)
 
 
-def _counted(blocks: Sequence[Sequence[Statement]]) -> list[Statement] | None:
-    """Return the head of a loop and its body: the first block, with `i` in its names.
+def _counted(
+    blocks: Sequence[Sequence[int]],
+) -> tuple[Sequence[int], Sequence[int | None]] | None:
+    """Return the index of a loop over blocks with these numbers in names, and them.
 
-    Return None if the numbers in the names do not count up together.
+    Return None if the numbers do not count up together.
     """
-    numbers = (
-        [int(n) for each in block for label in each.labels for n in _digits(label)]
-        for block in blocks
-    )
-    columns = [*zip(*numbers, strict=True)]
+    columns = [*zip(*blocks, strict=True)]
     counted = [column for column in columns if len({*column}) > 1]
     steps = {b - a for column in counted for a, b in pairwise(column)}
     if len(steps) > 1 or min(steps, default=1) < 0:
         return None
     step, first = max(steps, default=1), counted[0][0] if counted else 0
-    texts = iter(
-        ("i", column[0] - first) if len({*column}) > 1 else str(column[0])
-        for column in columns
-    )
-
-    def named(label: Label) -> Label:
-        parts = (
-            next(texts) if at % 2 else text
-            for part in label.parts
-            for at, text in enumerate(_pieces(part))
-        )
-        return joined(parts)
-
-    ends = [first, first + step * len(blocks), step]
-    ends = ends if step > 1 else ends[:2]
-    ends = ends[1:] if first == 0 and step == 1 else ends
-    index = "i" if counted else "_"
-    head = Statement(call("range", map(literal, ends)), kind="for", index=index)
-    body = (x.rewritten(x.uses, map(named, x.labels)) for x in blocks[0])
-    return [head, *body]
+    numbers = [x[0] - first if len({*x}) > 1 else None for x in columns]
+    return (first, first + step * len(blocks), step), numbers
 
 
 def _pieces(part: object) -> list[str]:

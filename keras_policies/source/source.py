@@ -16,7 +16,7 @@ import numpy as np
 from keras_policies._common import files
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
-from keras_policies.source import checking, gate, live
+from keras_policies.source import checking, gate
 from keras_policies.source.errors import CannotWriteError, SourceError
 from keras_policies.source.graphs import Module, Reader
 from keras_policies.source.layout import lines
@@ -73,11 +73,11 @@ def to_source(
         raise ValueError(f"constants must end in '.npz', received {constants!r}.")
 
     checking.start()
+    reader = Reader()
 
     def code() -> tuple[str, bool]:
         with files.temporary_folder() as folder:
             file = path and folder / path.name
-            reader = Reader()
             compared = checking.Comparison(model, folder, reader, train=train)
             style = Style(
                 train=train,
@@ -102,7 +102,9 @@ def to_source(
                     return text, is_compared
 
     try:
-        text, is_compared = checking.apart(code, live.config_of(model))
+        parts = getattr(model, "operations", model.layers)
+        configs = (reader.held(each).config for each in parts)
+        text, is_compared = checking.apart(code, configs)
     except (CannotWriteError, RecursionError) as error:
         is_deep = isinstance(error, RecursionError)
         reason = "its parts are nested too deeply" if is_deep else error

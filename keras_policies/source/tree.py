@@ -7,6 +7,7 @@ step returns new ones. Nodes of our own are replaced before the text is made.
 import ast
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -79,8 +80,13 @@ class Statement:
         """The names in it that may become f-strings."""
         return [x for x in leaves(self.value, Label) if x.is_plain]
 
+    @functools.cached_property
+    def form(self) -> object:
+        """What is equal for statements with other variables and names."""
+        return self.skeleton(lambda label: ())
+
     def skeleton(self, parts: Callable[[Label], tuple[Any, ...]]) -> object:
-        """Return what is equal for statements with other variables and names."""
+        """Return what is equal with other variables and other parts of names."""
 
         def leaf(each: Node) -> Node | None:
             if isinstance(each, Variable):
@@ -120,18 +126,25 @@ def leaves(node: Node, kind: type[ast.expr]) -> Iterator[Any]:
 
 
 def replaced(node: Node, new: Callable[[Node], Node | None]) -> Node:
-    """Return a tree with `new(node)` in place of each node for which it is not None."""
+    """Return a tree with `new(node)` in place of each node for which it is not None.
+
+    Nodes in which nothing is replaced are in both trees.
+    """
     if isinstance(node, list):
         return [replaced(each, new) for each in node]
     if not isinstance(node, ast.AST):
         return node
     if (found := new(node)) is not None:
         return found
-    fields = {
-        name: replaced(value, new) if isinstance(value, ast.AST | list) else value
-        for name, value in ast.iter_fields(node)
-    }
-    return type(node)(**fields)
+    fields, is_changed = dict[str, Any](), False
+    for name, value in ast.iter_fields(node):
+        fields[name] = changed = replaced(value, new)
+        is_changed |= (
+            any(map(operator.is_not, changed, value))
+            if isinstance(value, list)
+            else changed is not value
+        )
+    return type(node)(**fields) if is_changed else node
 
 
 def dotted(name: str, context: ast.expr_context | None = None) -> Node:
