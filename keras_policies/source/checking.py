@@ -9,6 +9,7 @@ import math
 import pathlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -67,13 +68,23 @@ class Comparison:
         Keras numbers the layers of a class upwards, in the order of their creation,
         with gaps where layers create others. It gives no lower number later.
         """
-        found, highest = set[str](), dict[str, int]()
+        found, gaps, highest = set[str](), set[str](), dict[str, int]()
+        counts = Counter[str]()
         for kind, name in self._described.names:
             number = automatic_number(kind, name)
             if number is not None:
                 if number < highest.get(kind, 0):
                     found.add(kind)
+                elif number != counts[kind]:
+                    gaps.add(kind)
                 highest[kind] = number
+                counts[kind] += 1
+        if gaps:
+            written = Counter(automatic(kind) for kind, _ in self._described.names)
+            parts = comparison.parts(self._model)
+            created = Counter(automatic(type(each).__name__) for each in parts)
+            others = created - written  # created by layers, or operations
+            found |= {kind for kind in gaps if automatic(kind) not in others}
         return frozenset(found)
 
     def next_style(self, code: str, module: Module) -> tuple[Style, bool]:

@@ -86,23 +86,24 @@ def read_weights(model: keras.Model, file: str) -> None:
         for weight in model.weights:
             value = np.fromfile(opened, weight.dtype, math.prod(weight.shape))
             weight.assign(value.reshape(weight.shape))
-    for layer in _layers(model):
+    for layer in parts(model):
         # Some keep what they compute from weights as they load them: Normalization.
-        if type(layer).load_own_variables is not keras.Layer.load_own_variables:
+        loads = getattr(type(layer), "load_own_variables", None)
+        if loads not in (None, keras.Layer.load_own_variables):
             store: dict[str, Any] = {}
             layer.save_own_variables(store)
             layer.load_own_variables(store)
 
 
-def _layers(model: keras.Model) -> list[keras.Layer]:
-    """Return a model and all layers in it."""
-    found, waiting = dict[int, keras.Layer](), [model]
+def parts(model: keras.Model) -> list[Any]:
+    """Return a model, and all layers and operations in it."""
+    found, waiting = dict[int, Any](), [model]
     while waiting:
-        layer = waiting.pop()
-        if id(layer) not in found:
-            found[id(layer)] = layer
-            inside = held([*vars(layer).values()], 3)
-            waiting += [each for each in inside if isinstance(each, keras.Layer)]
+        each = waiting.pop()
+        if id(each) not in found:
+            found[id(each)] = each
+            inside = held([*vars(each).values()], 3)
+            waiting += [x for x in inside if isinstance(x, keras.Operation)]
     return [*found.values()]
 
 

@@ -388,8 +388,32 @@ def test_metrics_keep_the_names_that_histories_show():
     assert "keras.metrics.MeanSquaredError()" in text
 
 
+def after_attention(x):
+    return layers.Dropout(0.5, name="dropout_1")(layers.MultiHeadAttention(2, 3)(x, x))
+
+
+# Layers with the names that Keras gave them somewhere else -> their code. Attention has
+# a Dropout of its own, which is the first one.
+NUMBERED = {
+    "a lower number later": (
+        lambda x: layers.Dense(2, name="dense")(layers.Dense(3, name="dense_1")(x)),
+        ['layers.Dense(3, name="dense_1")', 'layers.Dense(2, name="dense")'],
+    ),
+    "after those of another model": (
+        lambda x: layers.Dense(2, name="dense_8")(layers.Dense(3, name="dense_7")(x)),
+        ['layers.Dense(3, name="dense_7")', 'layers.Dense(2, name="dense_8")'],
+    ),
+    "after one in another layer": (after_attention, ["layers.Dropout(0.5)"]),
+    "after an operation": (
+        lambda x: layers.Add(name="add_1")([x, x + 1.0]),
+        ["layers.Add()"],
+    ),
+}
+
+
 @once
-def test_one_module_is_written_where_keras_numbers_layers_otherwise(monkeypatch):
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_one_module_is_written_where_keras_numbers_layers_otherwise(kind, monkeypatch):
     ask, requests = Process.ask, []
 
     def asked(process, *request):
@@ -397,11 +421,11 @@ def test_one_module_is_written_where_keras_numbers_layers_otherwise(monkeypatch)
         return ask(process, *request)
 
     monkeypatch.setattr(Process, "ask", asked)
-    parts = [layers.Dense(3, name="dense_1"), layers.Dense(2, name="dense")]
-    model = keras.Sequential([keras.Input((4,), name="i"), *parts], name="net")
-    text = keras_policies.to_source(model)
-    assert 'layers.Dense(3, name="dense_1"),' in text
-    assert 'layers.Dense(2, name="dense"),' in text
+    make, expected = NUMBERED[kind]
+    keras.backend.clear_session()
+    inputs = keras.Input((5, 4), name="i")
+    text = keras_policies.to_source(keras.Model(inputs, make(inputs), name="net"))
+    assert [each for each in expected if each not in text] == []
     assert requests == ["built", "example", "described"]
 
 
