@@ -34,6 +34,9 @@ class Answers:
             module = importlib.util.module_from_spec(spec)
             sys.modules["keras_policies"] = module
         self._tools = importlib.import_module("keras_policies.source.comparison")
+        # Keras looks for TensorFlow once: now, not while `example` lets it be found.
+        keras = importlib.import_module("keras")
+        keras.saving.serialize_keras_object(keras.initializers.Zeros())
         self._file, self._model = "", None  # the last that was built
         self._description: concurrent.futures.Future[Any] | None = None  # of it
 
