@@ -268,8 +268,8 @@ def test_what_a_host_refuses_is_asked_for_otherwise(host, tmp_path):
     assert opens(tmp_path / "model.h5")
     refused("Check the address and your access to it", f"http://{host}/private.h5")
     assert opens(f"http://me:secret@{host}/private.h5")
-    shortened = pathlib.Path(f"http://{host}/model.h5")
-    refused("Pass it as a str", shortened)
+    for shorten in pathlib.PurePosixPath, pathlib.PureWindowsPath:
+        refused("Pass it as a str", shorten(f"http://{host}/model.h5"))
     assert opens(f"http://{host}/model.h5")
 
 

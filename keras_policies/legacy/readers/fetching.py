@@ -20,7 +20,8 @@ from keras_policies.legacy.readers import downloads
 HUB = "hf://"
 LOCAL = "file://", "local://"  # of a path on this machine
 # An address, and what pathlib.Path makes of one.
-ADDRESS, SHORTENED = r"[A-Za-z][\w+.-]+(::.*)?://", r"(https?|s3|gs|gcs|hf):/[^/]"
+ADDRESS = r"[A-Za-z][\w+.-]+(::.*)?://"
+SHORTENED = r"(https?|s3|gs|gcs|hf):[/\\][^/\\]"  # with backslashes on Windows
 
 
 class Readable(Protocol):
