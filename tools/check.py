@@ -15,6 +15,7 @@ import sys
 STRICT = (
     "--strict",
     "--config-file=",
+    "--cache-dir=.mypy_cache/strict",  # two of mypy at once must not share one
     "--ignore-missing-imports",
     "--follow-imports=silent",
 )
