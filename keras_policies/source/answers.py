@@ -34,11 +34,11 @@ class Answers:
             module = importlib.util.module_from_spec(spec)
             sys.modules["keras_policies"] = module
         self._tools = importlib.import_module("keras_policies.source.comparison")
-        # Keras looks for TensorFlow once: now, not while `example` lets it be found.
+        # Keras looks for TensorFlow only once. It has to do so while it is hidden.
         keras = importlib.import_module("keras")
         keras.saving.serialize_keras_object(keras.initializers.Zeros())
         self._file, self._model = "", None  # the last that was built
-        self._description: concurrent.futures.Future[Any] | None = None  # of it
+        self._description = concurrent.futures.Future[Any]()  # of it
 
     def __call__(self, name: str, *request: Any) -> Any:
         """Return the result of the method of this name; text is an error."""
@@ -49,7 +49,7 @@ class Answers:
 
     def built(self, file: str, train: bool) -> None:
         """Build the model of a module, and begin to describe it in a thread."""
-        self._file, self._model, self._description = "", None, None
+        self._file, self._model = "", None
         self._file, self._model = file, _built(file)
         pool = concurrent.futures.ThreadPoolExecutor(1)  # its state of Keras is new
         self._description = pool.submit(self._tools.described, self._model, train=train)
@@ -57,11 +57,9 @@ class Answers:
 
     def described(self, file: str, train: bool) -> Any:
         """Return what describes that model."""
-        if file != self._file or self._description is None:  # in a new process
+        if file != self._file:  # in a new process
             self.built(file, train)
-        description, self._description = self._description, None
-        assert description is not None
-        return description.result()
+        return self._description.result()
 
     def example(self, file: str, weights: str, recipes: Any) -> Any:
         """Return an example of the outputs of that model with these weights."""

@@ -75,10 +75,10 @@ class Comparison:
             if number is not None:
                 if number < highest.get(kind, 0):
                     found.add(kind)
-                elif number != counts[kind]:
+                elif number != counts[automatic(kind)]:
                     gaps.add(kind)
                 highest[kind] = number
-                counts[kind] += 1
+                counts[automatic(kind)] += 1
         if gaps:
             written = Counter(automatic(kind) for kind, _ in self._described.names)
             parts = comparison.parts(self._model)

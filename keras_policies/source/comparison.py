@@ -88,8 +88,9 @@ def read_weights(model: keras.Model, file: str) -> None:
             weight.assign(value.reshape(weight.shape))
     for layer in parts(model):
         # Some keep what they compute from weights as they load them: Normalization.
-        loads = getattr(type(layer), "load_own_variables", None)
-        if loads not in (None, keras.Layer.load_own_variables):
+        if not isinstance(layer, keras.Layer):
+            continue
+        if type(layer).load_own_variables is not keras.Layer.load_own_variables:
             store: dict[str, Any] = {}
             layer.save_own_variables(store)
             layer.load_own_variables(store)

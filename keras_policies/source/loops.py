@@ -100,7 +100,7 @@ class _Loop:
     start: int
     blocks: Sequence[Sequence[Statement]]
     index: Sequence[int]  # its first number, the end and the step
-    numbers: Sequence[int | None]  # in names: what is added to the index, None if fixed
+    numbers: Sequence[int | None]  # in names: index + number, or None: as in the first
     initial: dict[int, int]  # variables that are assigned before it, with their values
     uses: Sequence[int]  # what its statements read
 

@@ -82,11 +82,11 @@ class Statement:
 
     @functools.cached_property
     def form(self) -> object:
-        """What is equal for statements with other variables and names."""
+        """The statement without its variables and names, to compare it."""
         return self.skeleton(lambda label: ())
 
     def skeleton(self, parts: Callable[[Label], tuple[Any, ...]]) -> object:
-        """Return what is equal with other variables and other parts of names."""
+        """Return it without its variables, and with only `parts(name)` of a name."""
 
         def leaf(each: Node) -> Node | None:
             if isinstance(each, Variable):
@@ -131,20 +131,16 @@ def replaced(node: Node, new: Callable[[Node], Node | None]) -> Node:
     Nodes in which nothing is replaced are in both trees.
     """
     if isinstance(node, list):
-        return [replaced(each, new) for each in node]
+        items = [replaced(each, new) for each in node]
+        return items if any(map(operator.is_not, items, node)) else node
     if not isinstance(node, ast.AST):
         return node
     if (found := new(node)) is not None:
         return found
-    fields, is_changed = dict[str, Any](), False
-    for name, value in ast.iter_fields(node):
-        fields[name] = changed = replaced(value, new)
-        is_changed |= (
-            any(map(operator.is_not, changed, value))
-            if isinstance(value, list)
-            else changed is not value
-        )
-    return type(node)(**fields) if is_changed else node
+    old = dict(ast.iter_fields(node))
+    fields = {name: replaced(value, new) for name, value in old.items()}
+    is_same = all(map(operator.is_, fields.values(), old.values()))
+    return node if is_same else type(node)(**fields)
 
 
 def dotted(name: str, context: ast.expr_context | None = None) -> Node:

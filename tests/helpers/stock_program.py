@@ -55,7 +55,7 @@ def shown(value):
 
 
 def without_addresses(text):
-    # The folder first: its random name may have an address in it.
+    # The folder first: its random name may look like an address.
     return re.sub(r"0x[0-9a-f]+", "0x", text.replace(FOLDER, "FOLDER"))
 
 
