@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import keras
 
 from keras_policies._common import comparing, files
+from keras_policies._common.nests import of_kind
 from keras_policies._common.process import EndedError, Process
-from keras_policies.source import answers, comparison, live
+from keras_policies.source import answers, comparison
 from keras_policies.source.calls import tensors
 from keras_policies.source.errors import SourceError
 from keras_policies.source.functions import common
@@ -39,7 +40,7 @@ def apart(function: Callable[[], Result], configs: Iterable[Any]) -> Result:
     The global policy, the counters in layer names, and scopes of custom objects belong
     to a thread. The new one gets the caller's custom objects that configs name.
     """
-    names = {text for config in configs for text in live.texts(config)}
+    names = {text for config in configs for text in of_kind(config, str)}
     objects = {name: keras.saving.get_registered_object(name) for name in names}
     scope = {name: each for name, each in objects.items() if each is not None}
 

@@ -108,15 +108,6 @@ def _with_words(op: Any, config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def texts(value: Any) -> Iterator[str]:
-    """Yield the texts among the values in a config."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from texts(each)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Held:
     """A live object and its config, which may come from the config of its holder."""

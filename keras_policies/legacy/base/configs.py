@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from keras_policies._common.nests import of_kind
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError
 
@@ -190,12 +191,8 @@ class CallOutput(NamedTuple):
 
 
 def call_outputs(nest: Any) -> Iterator[CallOutput]:
-    """Yield the outputs of calls in a nest of lists and dicts."""
-    if isinstance(nest, CallOutput):
-        yield nest
-    elif isinstance(nest, dict | list | tuple):
-        for item in nest.values() if isinstance(nest, dict) else nest:
-            yield from call_outputs(item)
+    """Return the outputs of calls in a nest of lists and dicts."""
+    return of_kind(nest, CallOutput)
 
 
 def keras_object(
