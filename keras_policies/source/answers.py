@@ -13,6 +13,13 @@ from typing import Any
 
 TOLD = 1500  # characters of an error
 USER_CODE, TENSORFLOW = "user code", "tensorflow"
+DRAWN = (
+    "Orthogonal",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+)
 
 
 class Answers:
@@ -37,6 +44,10 @@ class Answers:
         # Keras looks for TensorFlow only once. It has to do so while it is hidden.
         keras = importlib.import_module("keras")
         keras.saving.serialize_keras_object(keras.initializers.Zeros())
+        if USER_CODE not in needs:
+            # `example` replaces the values. Drawing them takes longer than building.
+            for name in DRAWN:
+                getattr(keras.initializers, name).__call__ = _zeros
         self._file, self._model = "", None  # the last that was built
         self._description = concurrent.futures.Future[Any]()  # of it
 
@@ -79,6 +90,12 @@ class Answers:
 
 
 start = Answers
+
+
+def _zeros(_: Any, shape: Any, dtype: Any = None) -> Any:
+    """Return the initial value of a weight."""
+    keras = importlib.import_module("keras")
+    return keras.ops.zeros(shape, dtype)
 
 
 def _built(file: str) -> Any:
