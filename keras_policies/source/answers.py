@@ -58,18 +58,18 @@ class Answers:
         except Exception as error:
             return f"{type(error).__name__}: {error}"[:TOLD]
 
-    def built(self, file: str, train: bool) -> None:
+    def built(self, file: str, options: Any) -> None:
         """Build the model of a module, and begin to describe it in a thread."""
         self._file, self._model = "", None
         self._file, self._model = file, _built(file)
         pool = concurrent.futures.ThreadPoolExecutor(1)  # its state of Keras is new
-        self._description = pool.submit(self._tools.described, self._model, train=train)
+        self._description = pool.submit(self._tools.described, self._model, **options)
         pool.shutdown(wait=False)
 
-    def described(self, file: str, train: bool) -> Any:
+    def described(self, file: str, options: Any) -> Any:
         """Return what describes that model."""
         if file != self._file:  # in a new process
-            self.built(file, train)
+            self.built(file, options)
         return self._description.result()
 
     def example(self, file: str, weights: str, recipes: Any) -> Any:

@@ -54,14 +54,25 @@ def apart(function: Callable[[], Result], configs: Iterable[Any]) -> Result:
 
 
 class Comparison:
-    """Compares a model with those that modules build; `folder` has their constants."""
+    """Compares a model with those that modules build.
+
+    Args:
+        model: the model.
+        folder: of the modules' constants.
+        reader: of the model.
+        options: what `comparison.described` includes.
+    """
 
     def __init__(
-        self, model: keras.Model, folder: pathlib.Path, reader: Reader, *, train: bool
+        self,
+        model: keras.Model,
+        folder: pathlib.Path,
+        reader: Reader,
+        **options: bool,
     ) -> None:
-        self._model, self._folder, self._train = model, folder, train
+        self._model, self._folder, self._options = model, folder, options
         self._reader = reader
-        self._described = comparison.described(model, train=train, reader=reader)
+        self._described = comparison.described(model, reader=reader, **options)
 
     def misnumbered(self) -> frozenset[str]:
         """Return the classes with layers that need a name in the code.
@@ -142,10 +153,10 @@ class Comparison:
         other, calls = process(module.imports), concurrent.futures.Future[Any]()
 
         def asked() -> list[Any]:
-            if error := other.ask("built", path, self._train):
+            if error := other.ask("built", path, self._options):
                 return [error]
             example = other.ask("example", path, *calls.result())
-            return [other.ask("described", path, self._train), example]
+            return [other.ask("described", path, self._options), example]
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(asked)

@@ -29,11 +29,15 @@ class Description(NamedTuple):
 
 
 def described(
-    model: keras.Model, *, train: bool, reader: Reader | None = None
+    model: keras.Model,
+    *,
+    train: bool = False,
+    compile: bool = False,
+    reader: Reader | None = None,
 ) -> Description:
-    """Return the description of a model."""
+    """Return the description of a model, also of its initializers and its training."""
     module = Module(Style(train=train, explicit=True, full=True), reader)
-    tree = module.tree(model)
+    tree = module.tree(model, compile=compile)
     has_masks = any(map(_has_mask, (x for each in tree for x in ast.walk(each))))
 
     def new(node: Node) -> Node | None:

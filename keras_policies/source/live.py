@@ -7,7 +7,6 @@ such an object is data.
 
 import dataclasses
 import functools
-import itertools
 import json
 import sys
 import types
@@ -16,6 +15,8 @@ from typing import Any
 
 import keras
 import numpy as np
+
+from keras_policies._common.arguments import unsaved
 
 # The modules whose names code may contain. The first that has a class names it.
 MODULES = (
@@ -96,16 +97,17 @@ def is_model(value: Any, config: Mapping[str, Any]) -> bool:
 
 
 def config_of(op: Any) -> dict[str, Any]:
-    """Return the config of an object, with the vocabulary of a lookup layer."""
-    return _with_words(op, keras.saving.serialize_keras_object(op)["config"])
+    """Return the whole config of an object."""
+    return _whole(op, keras.saving.serialize_keras_object(op)["config"])
 
 
-def _with_words(op: Any, config: dict[str, Any]) -> dict[str, Any]:
+def _whole(op: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """Return a config with what Keras leaves out: arguments, and vocabularies."""
     if isinstance(op, keras.Layer) and config.get("vocabulary", 0) is None:
         words = op.get_vocabulary(include_special_tokens=False)
         plain = [x.item() if isinstance(x, np.generic) else x for x in words]
         return {**config, "vocabulary": plain or None}
-    return config
+    return {**config, **unsaved(op, config)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -129,17 +131,20 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
 
     It may hold them in objects of its own, `others`.
     """
-    asked = (getattr(holder, key, None) for key in config)  # properties, too
-    attributes = (vars(each).values() for each in (holder, *others))
-    known = [*held([*asked, *itertools.chain(*attributes)], 3)]
+    asked = {key: getattr(holder, key, None) for key in config}  # properties, too
+    attributes = [x for each in (holder, *others) for x in vars(each).values()]
+    known = [*held([*asked.values(), *attributes], 3)]
+    # Unlike objects may have one config: those in its place come first.
+    placed = dict[int, Any]()  # id of an object's config -> the object
+    for nest in (asked, *(x for x in attributes if isinstance(x, dict))):
+        _place(config, nest, placed)
 
     def new(value: Any) -> Any:
         if is_object(value):
             found = next((x for x in known if _is_of(x, value)), value)
+            found = placed.get(id(value), found)
             is_plain = not hasattr(found, "get_config")
-            return (
-                found if is_plain else Held(found, _with_words(found, value["config"]))
-            )
+            return found if is_plain else Held(found, _whole(found, value["config"]))
         if isinstance(value, dict):
             return {key: new(each) for key, each in value.items()}
         if isinstance(value, list | tuple) and not all(
@@ -152,6 +157,19 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
         return value
 
     return {key: new(each) for key, each in config.items()}
+
+
+def _place(config: Any, values: Any, placed: dict[int, Any]) -> None:
+    """Find the objects that are in the places of configs, in two nests."""
+    if is_object(config):
+        if id(config) not in placed and _is_of(values, config):
+            placed[id(config)] = values
+    elif isinstance(config, dict) and isinstance(values, dict):
+        for key in config.keys() & values.keys():
+            _place(config[key], values[key], placed)
+    elif isinstance(config, list | tuple) and isinstance(values, list | tuple):
+        for pair in zip(config, values, strict=False):
+            _place(*pair, placed)
 
 
 def has_data_like_objects(value: Any) -> bool:

@@ -153,11 +153,17 @@ class Objects:
                 kwargs[key] = self.instance(own)
             else:
                 kwargs[key] = self._argument(key, values[key])
-        named = {} if name is None else self.name(kind, name)  # parts are created first
-        if name is not None and isinstance(held.value, keras.Metric):
-            named = {"name": literal(name)}  # also an automatic one: histories show it
-        if named and name == getattr(parameters.get("name"), "default", None):
-            named = {}  # as of an optimizer before Keras 3.15
+        # Parts of an object are created before it.
+        usual = getattr(parameters.get("name"), "default", None)
+        is_part = isinstance(held.value, keras.Operation)
+        named = self.name(kind, name) if is_part and name is not None else {}
+        if not is_part and name is not None:
+            # Those of metrics are shown in histories.
+            is_shown = isinstance(held.value, keras.Metric) or usual is not None
+            if is_shown or automatic_number(kind, name) is None:
+                named = {"name": literal(name)}
+        if name == usual:
+            named = {}
         return call(function, *arguments(cls, named | kwargs))
 
     def name(self, kind: str, name: str) -> dict[str, Node]:

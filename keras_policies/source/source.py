@@ -78,7 +78,9 @@ def to_source(
     def code() -> tuple[str, bool]:
         with files.temporary_folder() as folder:
             file = path and folder / path.name
-            compared = checking.Comparison(model, folder, reader, train=train)
+            compared = checking.Comparison(
+                model, folder, reader, train=train, compile=compile
+            )
             style = Style(
                 train=train,
                 named=compared.misnumbered(),

@@ -659,6 +659,37 @@ def test_a_restored_model_saves_and_opens_in_keras_alone(tmp_path):
     assert int(again.optimizer.iterations) == 5
 
 
+@pytest.mark.parametrize(
+    ("name", "argument", "value"),
+    [("Huber", "delta", 0.25), ("CosineSimilarity", "axis", 0)],
+)
+def test_what_keras_does_not_save_of_a_loss_is_in_new_files(
+    tmp_path, name, argument, value
+):
+    # TensorFlow 2.15 writes these configs.
+    settings = {"reduction": "auto", "name": "it", argument: value, "fn": "lower"}
+    metric = {"name": "c", "dtype": "float32", "axis": 0}
+
+    def edit(config):
+        config["loss"] = {"class_name": name, "config": settings}
+        config["metrics"] = [[{"class_name": "CosineSimilarity", "config": metric}]]
+
+    model = load_model(edited(tmp_path, edit))
+    model.save(tmp_path / "new.keras")
+    keras_policies.convert_model(tmp_path / "edited.h5", tmp_path / "made.keras")
+    cls, rows = getattr(keras.losses, name), np.arange(8.0, dtype="float32") + 1
+    truth, values = rows.reshape(4, 2), rows.reshape(4, 2) ** 0.5
+    wanted = cls(**{argument: value})(truth, values)
+    assert wanted != cls()(truth, values)
+    for path in tmp_path.glob("*.keras"):
+        again = keras.models.load_model(path)
+        assert again.loss(truth, values) == wanted
+        x = np.eye(4, dtype="float32")
+        found = again.evaluate(x, truth, verbose=0, return_dict=True)["c"]
+        same = keras.metrics.CosineSimilarity(axis=0)(truth, again(x))
+        np.testing.assert_allclose(found, float(same), rtol=1e-5)
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_training_in_a_graph_is_kept_or_said_to_be_overridden(tmp_path, training):
     source = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "model.h5"

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_policies import keras_internals
+from keras_policies._common.arguments import unsaved
 from keras_policies.backends.running import backend
 from keras_policies.legacy.assembly.targets import Pairs, fits, is_graph, value_for
 from keras_policies.legacy.base import trees
@@ -123,7 +124,7 @@ class _Objectives:
             return keras.saving.get_registered_object(config) or config
         try:
             trust.check(config)
-            return keras.saving.deserialize_keras_object(config)
+            return _saved_whole(keras.saving.deserialize_keras_object(config))
         except LimitError:
             raise
         except Exception as error:  # Keras 3 may not accept the arguments
@@ -136,6 +137,17 @@ class _Objectives:
         """Return a nest of metrics without those left out, or None if none is left."""
         named = _by_own_names(configs, output_names)
         return _without_none(self.objects("metrics", named)) or None
+
+
+def _saved_whole(thing: Any) -> Any:
+    """Have a loss or a metric saved with all its arguments."""
+    if unsaved(thing):
+        thing.get_config = partial(_whole_config, thing)
+    return thing
+
+
+def _whole_config(thing: Any) -> dict[str, Any]:
+    return {**type(thing).get_config(thing), **unsaved(thing)}
 
 
 def _by_own_names(metrics: Any, output_names: Sequence[str]) -> Any:
