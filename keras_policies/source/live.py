@@ -134,15 +134,15 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
     asked = {key: getattr(holder, key, None) for key in config}  # properties, too
     attributes = [x for each in (holder, *others) for x in vars(each).values()]
     known = [*held([*asked.values(), *attributes], 3)]
-    # Unlike objects may have one config: those in its place come first.
-    placed = dict[int, Any]()  # id of an object's config -> the object
+    # Several objects may have equal configs: the one in the same place comes first.
+    placed = dict[int, Any]()  # id of a config -> its object
     for nest in (asked, *(x for x in attributes if isinstance(x, dict))):
         _place(config, nest, placed)
 
     def new(value: Any) -> Any:
         if is_object(value):
-            found = next((x for x in known if _is_of(x, value)), value)
-            found = placed.get(id(value), found)
+            others = (x for x in known if _is_of(x, value))
+            found = placed[id(value)] if id(value) in placed else next(others, value)
             is_plain = not hasattr(found, "get_config")
             return found if is_plain else Held(found, _whole(found, value["config"]))
         if isinstance(value, dict):

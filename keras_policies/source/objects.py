@@ -142,8 +142,7 @@ class Objects:
         needed = self._all_needed[form]
         if not (takes_all or self.style.full):
             needed = needed & {*parameters}
-        kind, name = cls.__name__, config.get("name")
-        kwargs = dict[str, Node]()
+        name, kwargs = config.get("name"), dict[str, Node]()
         # Sorted, since some configs have the order of the call that made the object.
         for key in sorted(needed):
             if not _is_keyword(key):
@@ -153,18 +152,23 @@ class Objects:
                 kwargs[key] = self.instance(own)
             else:
                 kwargs[key] = self._argument(key, values[key])
-        # Parts of an object are created before it.
         usual = getattr(parameters.get("name"), "default", None)
-        is_part = isinstance(held.value, keras.Operation)
-        named = self.name(kind, name) if is_part and name is not None else {}
-        if not is_part and name is not None:
-            # Those of metrics are shown in histories.
-            is_shown = isinstance(held.value, keras.Metric) or usual is not None
-            if is_shown or automatic_number(kind, name) is None:
-                named = {"name": literal(name)}
-        if name == usual:
-            named = {}
+        named = self._named(held.value, name, usual)  # parts of it are created first
         return call(function, *arguments(cls, named | kwargs))
+
+    def _named(self, value: Any, name: str | None, usual: Any) -> dict[str, Node]:
+        """Return `{"name": node}` for an object, or {} if it gets that name anyway."""
+        if name is None:
+            return {}
+        kind = type(value).__name__
+        if isinstance(value, keras.Operation):
+            found = self.name(kind, name)
+        else:
+            # Histories show the automatic names of metrics.
+            is_shown = isinstance(value, keras.Metric) or usual is not None
+            is_written = is_shown or automatic_number(kind, name) is None
+            found = {"name": literal(name)} if is_written else {}
+        return {} if name == usual else found
 
     def name(self, kind: str, name: str) -> dict[str, Node]:
         """Return `{"name": node}` for a layer, or {} if Keras gives it that name."""
