@@ -1,12 +1,15 @@
 """Arguments of losses, metrics and initializers that Keras leaves out of configs."""
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
+# Of classes and functions, each of which is used many times.
+signature: Callable[[Any], inspect.Signature] = functools.cache(inspect.signature)
 Part = keras.losses.Loss | keras.metrics.Metric | keras.initializers.Initializer
 
 
@@ -33,6 +36,6 @@ def unsaved(thing: Any, config: Mapping[str, Any] | None = None) -> dict[str, An
         kept["dtype"] = thing.dtype
     return {
         key: kept[key]
-        for key, parameter in inspect.signature(cls).parameters.items()
+        for key, parameter in signature(cls).parameters.items()
         if key not in config and key in kept and np.any(kept[key] != parameter.default)
     }

@@ -133,16 +133,20 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
     """
     asked = {key: getattr(holder, key, None) for key in config}  # properties, too
     attributes = [x for each in (holder, *others) for x in vars(each).values()]
-    known = [*held([*asked.values(), *attributes], 3)]
     # Several objects may have equal configs: the one in the same place comes first.
     placed = dict[int, Any]()  # id of a config -> its object
     for nest in (asked, *(x for x in attributes if isinstance(x, dict))):
         _place(config, nest, placed)
 
+    @functools.cache
+    def known() -> list[Any]:
+        return [*held([*asked.values(), *attributes], 3)]
+
     def new(value: Any) -> Any:
         if is_object(value):
-            others = (x for x in known if _is_of(x, value))
-            found = placed[id(value)] if id(value) in placed else next(others, value)
+            found = placed.get(id(value))
+            if found is None:
+                found = next((x for x in known() if _is_of(x, value)), value)
             is_plain = not hasattr(found, "get_config")
             return found if is_plain else Held(found, _whole(found, value["config"]))
         if isinstance(value, dict):
@@ -153,7 +157,8 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
             return type(value)(map(new, value))
         if isinstance(value, str):  # perhaps the name of a registered function
             function = keras.saving.get_registered_object(value)
-            return function if any(function is x for x in known) else value
+            is_held = function is not None and any(function is x for x in known())
+            return function if is_held else value
         return value
 
     return {key: new(each) for key, each in config.items()}

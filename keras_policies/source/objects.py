@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_policies._common.arguments import signature
 from keras_policies.source import live
 from keras_policies.source.errors import CannotWriteError
 from keras_policies.source.tree import (
@@ -47,8 +48,6 @@ RESERVED = {
 }
 NAME_NUMBER = re.compile("[1-9][0-9]{0,8}")  # Keras has no more layers
 NOT_CONSTANTS = "file", "allow_pickle"  # arguments of numpy.savez
-# Of classes and functions, each of which is used many times.
-signature: Callable[[Any], inspect.Signature] = functools.cache(inspect.signature)
 
 
 @dataclasses.dataclass(frozen=True)
