@@ -271,6 +271,13 @@ class Module(Objects):
             raise ValueError(
                 f"{model.name!r} has not been compiled. Pass compile=False."
             )
+        if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
+            rule = getattr(model.optimizer, "rule", None)  # one of this package has it
+            if rule is not None and getattr(rule, "multiplier", None) != 2:
+                raise CannotWriteError(
+                    f"the LossScaleOptimizer of plain Keras has no {rule!r}. Pass "
+                    "compile=False"
+                )
         # Metrics are held by a container, which is not a public attribute.
         held = (x for x in vars(model).values() if live.is_of_keras(type(x)))
         values = live.thawed(

@@ -59,15 +59,16 @@ def public_name(thing: Any) -> str | None:
     """Return the name in Keras of a class or a function, such as `keras.layers.Dense`.
 
     Where a backend has its own class, as torch has for optimizers, it is its base's.
+    So it is for the loss scaling optimizer of this package.
     """
-    if not is_of_keras(thing):
-        return None
     public_one = public_class(thing) if isinstance(thing, type) else thing
     return public().get(id(public_one))
 
 
 def public_class(cls: type) -> type:
     """Return the class that `public_name` names, or the class itself if it has none."""
+    if not f"{cls.__module__}.".startswith(("keras.", "keras_policies.")):
+        return cls
     same = (x for x in cls.__mro__ if x.__name__ == cls.__name__ and id(x) in public())
     return next(same, cls)
 

@@ -125,12 +125,12 @@ class Objects:
 
     def instance(self, held: live.Held) -> Node:
         """Return the code that creates an object with its config."""
-        cls, values = type(held.value), held.arguments
+        cls, values = live.public_class(type(held.value)), held.arguments
         function = self.named(cls)
         config = _unprefixed(cls, held.config)
         if cls in WRAPPERS:
             config["layer"] = PLAIN_LAYER
-        parameters = signature(live.public_class(cls)).parameters
+        parameters = signature(cls).parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         others = {k: v for k, v in config.items() if k != "name"}
         form = cls, live.text(others)

@@ -125,3 +125,26 @@ def test_a_training_that_code_does_not_build_is_refused():
     ):
         keras_policies.to_source(model, compile=True)
     assert "build_model" in keras_policies.to_source(model)
+
+
+@once
+def test_a_loss_scale_becomes_that_of_plain_keras_or_is_refused():
+    model, inner = net(), keras.optimizers.Adam()
+    scale = keras_policies.DynamicLossScale(1024.0, 3)
+    model.compile(keras_policies.LossScaleOptimizer(inner, scale), "mse")
+    text = keras_policies.to_source(model, compile=True)
+    built = built_from(text).optimizer
+    assert type(built) is keras.optimizers.LossScaleOptimizer
+    assert (built.initial_scale, built.dynamic_growth_steps) == (1024.0, 3)
+    assert "keras_policies" not in text
+    for scale in (
+        keras_policies.FixedLossScale(16.0),
+        keras_policies.DynamicLossScale(1024.0, 3, 4.0),
+    ):
+        optimizer = keras_policies.LossScaleOptimizer(keras.optimizers.Adam(), scale)
+        model.compile(optimizer, "mse")
+        kind = type(scale).__name__
+        with pytest.raises(
+            ValueError, match=rf"plain Keras has no {kind}\(.*compile=F"
+        ):
+            keras_policies.to_source(model, compile=True)
