@@ -14,9 +14,9 @@ Part = keras.losses.Loss | keras.metrics.Metric | keras.initializers.Initializer
 
 
 def unsaved(thing: Any, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the arguments of an object that its config lacks; usual ones are left out.
+    """Return the arguments of an object that its config lacks, without default ones.
 
-    `config` is that of its class, unless it is given.
+    `config` is what its class writes, unless it is given.
 
     Keras 3 does not write `delta` of Huber, `axis` of CosineSimilarity, `gain` of
     Identity or the dtype of a loss, so a saved model gets the usual ones.

@@ -13,6 +13,7 @@ from typing import Any
 
 TOLD = 1500  # characters of an error
 USER_CODE, TENSORFLOW = "user code", "tensorflow"
+# Initializers that draw random numbers.
 DRAWN = (
     "Orthogonal",
     "RandomNormal",

@@ -273,7 +273,8 @@ class Module(Objects):
             )
         if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
             rule = getattr(model.optimizer, "rule", None)  # one of this package has it
-            if rule is not None and getattr(rule, "multiplier", None) != 2:
+            is_plain = type(rule).__name__ == "DynamicLossScale"
+            if rule is not None and not (is_plain and rule.multiplier == 2):
                 raise CannotWriteError(
                     f"the LossScaleOptimizer of plain Keras has no {rule!r}. Pass "
                     "compile=False"

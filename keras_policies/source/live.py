@@ -136,7 +136,8 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
     attributes = [x for each in (holder, *others) for x in vars(each).values()]
     # Several objects may have equal configs: the one in the same place comes first.
     placed = dict[int, Any]()  # id of a config -> its object
-    for nest in (asked, *(x for x in attributes if isinstance(x, dict))):
+    # Of a compiled model, `metrics` are not what `compile` was given: attributes first.
+    for nest in (*(x for x in attributes if isinstance(x, dict)), asked):
         _place(config, nest, placed)
 
     @functools.cache
@@ -166,7 +167,7 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
 
 
 def _place(config: Any, values: Any, placed: dict[int, Any]) -> None:
-    """Find the objects that are in the places of configs, in two nests."""
+    """Map the ids of configs in a nest to the objects in the same places of another."""
     if is_object(config):
         if id(config) not in placed and _is_of(values, config):
             placed[id(config)] = values
@@ -174,7 +175,8 @@ def _place(config: Any, values: Any, placed: dict[int, Any]) -> None:
         for key in config.keys() & values.keys():
             _place(config[key], values[key], placed)
     elif isinstance(config, list | tuple) and isinstance(values, list | tuple):
-        for pair in zip(config, values, strict=False):
+        pairs = zip(config, values, strict=True) if len(config) == len(values) else ()
+        for pair in pairs:
             _place(*pair, placed)
 
 

@@ -14,6 +14,7 @@ import random
 import tempfile
 import warnings
 import zipfile
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -306,8 +307,10 @@ def problem(folder, config, training):
 
 def outcome(folder, config, training):
     """Return the same; a fault of ours raises any error."""
+    import keras
+
     import keras_policies
-    from keras_policies.source import comparison
+    from keras_policies._common.arguments import unsaved
 
     path = pathlib.Path(folder, "model.h5" if training else "model.json")
     if training:
@@ -337,8 +340,13 @@ def outcome(folder, config, training):
     lost = [a for a, b in zip(old, new, strict=True) if a != b and a in written]
     if lost:
         return f"other names: {lost}", "wrong"
-    described = (comparison.described(x, compile=compiles) for x in (model, built))
-    if compiles and len({repr(each.lines) for each in described}) > 1:
+    huber, short = keras.losses.Huber, keras.losses.Huber.get_config
+    # A model that was opened has the whole config, the other one that of Keras.
+    with mock.patch.object(
+        huber, "get_config", lambda x: {**short(x), **unsaved(x, short(x))}
+    ):
+        configs = [x.get_compile_config() for x in (model, built) if compiles]
+    if configs[:1] != configs[1:]:
         return f"other training: {text}", "wrong"
     return "", "compiled" if compiles else "written"
 

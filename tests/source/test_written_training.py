@@ -57,6 +57,7 @@ def test_no_argument_of_a_loss_a_metric_or_an_initializer_is_lost():
             part = cls(**given, **{each.name: value})
             if each.name not in part.get_config():
                 unsaved.add((cls.__name__, each.name))
+                assert not arguments.unsaved(cls(**given))
                 assert arguments.unsaved(part)[each.name] == value
     assert {
         ("Huber", "delta"),
@@ -90,6 +91,30 @@ def test_arguments_that_keras_does_not_save_are_written():
     built, rows = built_from(text), [*np.ones((2, 2, 3))]
     for name, wanted in model.loss.items():
         assert built.loss[name](*rows) == wanted(*rows)
+
+
+@keras.saving.register_keras_serializable()
+class Measuring(layers.Layer):
+    """It has a metric, which is among those of the model."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.own = keras.metrics.CosineSimilarity("c", axis=1)
+
+    def call(self, x):
+        return x
+
+
+@once
+def test_a_metric_of_a_layer_is_not_taken_for_one_of_compile():
+    inputs = keras.Input((4,), name="x")
+    model = keras.Model(inputs, Measuring(name="m")(inputs))
+    for before in [], ["mae"], ["mae", "mse"]:
+        metric = keras.metrics.CosineSimilarity("c", axis=0)
+        model.compile(loss="mse", metrics=[*before, metric])
+        text = keras_policies.to_source(model, compile=True)
+        assert 'keras.metrics.CosineSimilarity(name="c", axis=0)' in text
+        assert "axis=1" not in text
 
 
 @once
@@ -127,6 +152,11 @@ def test_a_training_that_code_does_not_build_is_refused():
     assert "build_model" in keras_policies.to_source(model)
 
 
+@keras.saving.register_keras_serializable()
+class Slower(keras_policies.DynamicLossScale):
+    """Another rule, with the usual multiplier."""
+
+
 @once
 def test_a_loss_scale_becomes_that_of_plain_keras_or_is_refused():
     model, inner = net(), keras.optimizers.Adam()
@@ -140,6 +170,7 @@ def test_a_loss_scale_becomes_that_of_plain_keras_or_is_refused():
     for scale in (
         keras_policies.FixedLossScale(16.0),
         keras_policies.DynamicLossScale(1024.0, 3, 4.0),
+        Slower(1024.0, 3),
     ):
         optimizer = keras_policies.LossScaleOptimizer(keras.optimizers.Adam(), scale)
         model.compile(optimizer, "mse")

@@ -140,14 +140,15 @@ class _Objectives:
 
 
 def _saved_whole(thing: Any) -> Any:
-    """Have a loss or a metric saved with all its arguments."""
+    """Return a loss or a metric whose config has all its arguments."""
     if unsaved(thing):
         thing.get_config = partial(_whole_config, thing)
     return thing
 
 
 def _whole_config(thing: Any) -> dict[str, Any]:
-    return {**type(thing).get_config(thing), **unsaved(thing)}
+    config = type(thing).get_config(thing)
+    return {**config, **unsaved(thing, config)}
 
 
 def _by_own_names(metrics: Any, output_names: Sequence[str]) -> Any:
