@@ -54,6 +54,8 @@ OTHER_LENGTHS: dict[tuple[int, ...], tuple[int, ...]] = {
     **{(32,): (64,), (64,): (96,), (224,): (256,)},
 }
 BOUND = 12
+# Networks halve the sides of images five times. What they pad depends on the remainder.
+HALVED = 32
 FLOATS = "bfloat16", "float16", "float32", "float64"
 UNKNOWN = b"?"  # a text that is not in any table
 SHARE_OF_KEYS = 0.7  # of the inputs if the model has lookup tables
@@ -84,6 +86,7 @@ class Recipe:
     batch: int = FEW  # of unknown size
     lengths: tuple[int, ...] = LENGTHS[0]  # of unknown axes, in turn
     bound: int | None = None  # numbers are integers below it
+    side: int | None = None  # about that of images whose fixed sides are longer
     # Keys of lookup tables, by dtype, of which most inputs are drawn.
     keys: Mapping[str, Sequence[Any]] = dataclasses.field(
         default_factory=lambda: {"string": [UNKNOWN]}
@@ -109,9 +112,15 @@ def shapes(specs: Sequence[Spec], recipe: Recipe) -> list[tuple[int, ...]]:
     for spec in specs:
         batch, *rest = spec.shape or [1]
         shape = [n if n is not None else next(sizes) for n in rest]
+        if recipe.side and spec.dtype in FLOATS:
+            shape[:-1] = [_shorter(n, recipe.side) for n in shape[:-1]]
         full = recipe.batch if batch is None else batch, *shape
         found.append(full if spec.shape else ())
     return found
+
+
+def _shorter(side: int, least: int) -> int:
+    return min(side, least + (side - least) % HALVED)
 
 
 def draw(specs: Sequence[Spec], recipe: Recipe) -> list[Array]:

@@ -7,11 +7,14 @@ patches Keras, unless the code imports the user's own modules, which may need it
 import concurrent.futures
 import importlib
 import importlib.util
+import os
 import pathlib
 import sys
+import types
 from typing import Any
 
 TOLD = 1500  # characters of an error
+COMPILER = "torch._dynamo"
 USER_CODE, TENSORFLOW = "user code", "tensorflow"
 # Initializers that draw random numbers.
 DRAWN = (
@@ -37,6 +40,8 @@ class Answers:
             # Keras imports them for its wrappers and plots, which takes a second each.
             for name in "sklearn", "matplotlib":
                 sys.modules[name] = None  # type: ignore[assignment]
+            if os.environ.get("KERAS_BACKEND") == "torch":
+                _hide_compiler()
             spec = importlib.util.find_spec("keras_policies")
             assert spec is not None
             module = importlib.util.module_from_spec(spec)
@@ -45,6 +50,8 @@ class Answers:
         # Keras looks for TensorFlow only once. It has to do so while it is hidden.
         keras = importlib.import_module("keras")
         keras.saving.serialize_keras_object(keras.initializers.Zeros())
+        if not hasattr(sys.modules.get(COMPILER), "__file__"):
+            sys.modules.pop(COMPILER, None)  # what else needs it gets the real one
         if USER_CODE not in needs:
             # `example` replaces the values. Drawing them takes longer than building.
             for name in DRAWN:
@@ -91,6 +98,21 @@ class Answers:
 
 
 start = Answers
+
+
+def _hide_compiler() -> None:
+    """Keep Keras from importing the compiler of torch, which takes a second.
+
+    Keras only asks it not to compile two functions. Here, nothing is compiled.
+    """
+
+    def disable(function: Any = None) -> Any:
+        return disable if function is None else function
+
+    importlib.import_module("torch")
+    stand_in = types.ModuleType(COMPILER)
+    vars(stand_in)["disable"] = disable
+    sys.modules.setdefault(COMPILER, stand_in)
 
 
 def _zeros(_: Any, shape: Any, dtype: Any = None) -> Any:

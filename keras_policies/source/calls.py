@@ -8,6 +8,8 @@ from typing import Any
 
 import keras
 
+from keras_policies.source import live
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
@@ -35,6 +37,11 @@ class Stub(keras.Operation):  # type: ignore[misc]
         )
 
 
+def is_functional(cls: type) -> bool:
+    """Return whether a class is that of the models that `keras.Model` makes."""
+    return cls.__name__ == "Functional" and live.is_of_keras(cls)
+
+
 class Graph:
     """The inputs, the outputs and the calls of a Functional."""
 
@@ -46,10 +53,11 @@ class Graph:
             found.append(Call(stub.op, args, kwargs, outputs))
             return outputs
 
-        # A plain Functional: a subclass may need more arguments, or be compiled.
-        plain = keras.Model(model.input, model.output)
+        # A subclass may need more arguments, and a clone is compiled as its model is.
+        if model.compiled or not is_functional(type(model)):
+            model = keras.Model(model.input, model.output)
         clone = keras.models.clone_model(
-            plain, clone_function=Stub, call_function=record
+            model, clone_function=Stub, call_function=record
         )
         self.inputs, self.outputs = clone.input, clone.output
         kind = keras.layers.InputLayer

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import operator
 import pathlib
 import re
 import sys
@@ -28,8 +29,10 @@ from keras_policies.source.objects import Style, automatic, automatic_number
 Result = TypeVar("Result")
 SECONDS = 600  # for one answer
 # Numbers in the inputs of a model and the outputs of its layers. With more than MOST,
-# a model is not called; with more than MANY, it is called on one example, not on two.
-MOST, MANY = 1 << 30, 1 << 28
+# a model is not called; with more than MANY, it is called on one example, not on two;
+# with more than SOME, on images of about SIDE x SIDE, if it can be.
+MOST, MANY, SOME = 1 << 30, 1 << 28, 1 << 26
+SIDE = 64
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
@@ -72,9 +75,17 @@ class Comparison:
     ) -> None:
         self._model, self._folder, self._options = model, folder, options
         self._reader = reader
-        self._described = comparison.described(model, reader=reader, **options)
 
-    def misnumbered(self) -> frozenset[str]:
+    def style(self, module: Module) -> Style:
+        """Return the style for a model, known by the names and policies of a draft."""
+        return dataclasses.replace(
+            module.style,
+            named=module.style.named | self._misnumbered(module.names),
+            # Otherwise float32 layers would follow the global policy.
+            typed=module.style.typed or bool(module.policies),
+        )
+
+    def _misnumbered(self, names: Sequence[tuple[str, str]]) -> frozenset[str]:
         """Return the classes with layers that need a name in the code.
 
         Keras numbers the layers of a class upwards, in the order of their creation,
@@ -82,7 +93,7 @@ class Comparison:
         """
         found, gaps, highest = set[str](), set[str](), dict[str, int]()
         counts = Counter[str]()
-        for kind, name in self._described.names:
+        for kind, name in names:
             number = automatic_number(kind, name)
             if number is not None:
                 if number < highest.get(kind, 0):
@@ -92,7 +103,7 @@ class Comparison:
                 highest[kind] = number
                 counts[automatic(kind)] += 1
         if gaps:
-            written = Counter(automatic(kind) for kind, _ in self._described.names)
+            written = Counter(automatic(kind) for kind, _ in names)
             parts = comparison.parts(self._model)
             created = Counter(automatic(type(each).__name__) for each in parts)
             others = created - written  # created by layers, or operations
@@ -162,13 +173,13 @@ class Comparison:
             waiting = pool.submit(asked)
             try:
                 calls.set_result((self._weights, self._recipes))
-                example = self._example
+                described, example = self._described, self._example
                 answer = waiting.result()
             except BaseException:
                 calls.cancel()
                 other.close()  # do not wait for its answer
                 raise
-        if answer[0] != self._described:
+        if answer[0] != described:
             return answer[:1]
         match answer, example:
             case [described, (recipe, _)], (own, _) if recipe != own:
@@ -192,6 +203,11 @@ class Comparison:
         return all(comparing.relative_difference(*pair) <= allowed for pair in pairs)
 
     @functools.cached_property
+    def _described(self) -> comparison.Description:
+        """What has to be equal."""
+        return comparison.described(self._model, reader=self._reader, **self._options)
+
+    @functools.cached_property
     def _weights(self) -> str:
         """The file with the weights of the model."""
         file = self._folder / "weights"
@@ -213,8 +229,13 @@ class Comparison:
 def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
     """Yield recipes that do not need too much memory."""
     for recipe in comparing.recipes(model.inputs):
-        for each, most in (recipe, MANY), (dataclasses.replace(recipe, batch=1), MOST):
-            if numbers_in(model, each, reader) <= most:
+        one = dataclasses.replace(recipe, batch=1)
+        for each, most in (recipe, MANY), (one, MOST):
+            if (numbers := numbers_in(model, each, reader)) <= most:
+                smaller = dataclasses.replace(each, side=SIDE)
+                shapes = (comparing.shapes(model.inputs, x) for x in (each, smaller))
+                if numbers > SOME and operator.ne(*shapes):
+                    yield smaller
                 yield each
                 break
 

@@ -37,7 +37,7 @@ def described(
 ) -> Description:
     """Return the description of a model, also of its initializers and its training."""
     module = Module(Style(train=train, explicit=True, full=True), reader)
-    tree = module.tree(model, compile=compile)
+    tree = module.tree(module.draft(model, compile=compile))
     has_masks = any(map(_has_mask, (x for each in tree for x in ast.walk(each))))
 
     def new(node: Node) -> Node | None:
@@ -118,9 +118,12 @@ def example(
     """Return the first recipe that a model can be called on, and its outputs."""
     for recipe in recipes:
         try:
-            return recipe, outputs(model, comparing.draw(model.inputs, recipe))
+            found = outputs(model, comparing.draw(model.inputs, recipe))
         except Exception:  # such as for a text, or an axis that is too short
             continue
+        # Of images that are too small for a model, nothing may be left.
+        if not recipe.side or all(x.size and np.isfinite(x).all() for x in found):
+            return recipe, found
     return None
 
 
@@ -140,6 +143,7 @@ def outputs(model: keras.Model, arrays: Sequence[Any]) -> list[Any]:
     variables = model.trainable_variables + model.non_trainable_variables
     # Without gradients, torch frees the outputs of layers as soon as it can.
     with _Start([(x, keras.ops.stop_gradient(x.value)) for x in variables]):
-        found = keras.tree.flatten(model(inputs, training=False))
+        # `call` takes other sizes than those of the inputs.
+        found = keras.tree.flatten(model.call(inputs, training=False))
         floats = [keras.ops.cast(x, "float32") for x in found]
     return [*map(keras.ops.convert_to_numpy, floats)]

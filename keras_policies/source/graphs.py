@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from keras_policies.source import live, operations
-from keras_policies.source.calls import Graph, tensors
+from keras_policies.source.calls import Graph, is_functional, tensors
 from keras_policies.source.errors import CannotWriteError, SourceError
 from keras_policies.source.functions import shared
 from keras_policies.source.loops import Budget, folded
@@ -58,7 +58,10 @@ class Reader:
 
 
 class Module(Objects):
-    """The functions of a module, with their imports and constants."""
+    """The functions of a module, with their imports and constants.
+
+    `draft` is called before `tree`, and sets the names and policies of all layers.
+    """
 
     def __init__(self, style: Style, reader: Reader | None = None) -> None:
         super().__init__(style)
@@ -68,9 +71,13 @@ class Module(Objects):
         self.operations = set[str]()  # the classes of operations that are called
         self._frozen = False  # whether an outer model freezes its layers
 
-    def tree(self, model: keras.Model, *, compile: bool = False) -> list[ast.stmt]:
+    def draft(self, model: keras.Model, *, compile: bool = False) -> Body:
+        """Return `build_model`, without loops and without functions for its blocks."""
+        return self._draft(model, literal(model.name), compile=compile)
+
+    def tree(self, draft: Body) -> list[ast.stmt]:
         """Return all functions; `build_model` is the last one."""
-        body = self._body(model, literal(model.name), compile=compile)
+        body = self._body(draft)
         found = [*self.functions.values(), _defined("build_model", [], body)]
         if not self.functions:
             return [*found]
@@ -90,7 +97,7 @@ class Module(Objects):
         return [_with_names(each, names) for each in found]
 
     def model(self, model: keras.Model) -> Node:
-        body = self._body(model, dotted("name"))
+        body = self._body(self._draft(model, dotted("name")))
         nodes = (x for each in body for x in ast.walk(each))
         is_named = any(isinstance(x, ast.Name) and x.id == "name" for x in nodes)
         name = f"build_{self._place(model)}"
@@ -107,10 +114,8 @@ class Module(Objects):
             self.functions[new] = _defined(new, parameters, body)
         return self._known[key]
 
-    def _body(
-        self, model: keras.Model, own: Node, *, compile: bool = False
-    ) -> list[ast.stmt]:
-        """Return the statements of the function that builds a model."""
+    def _draft(self, model: keras.Model, own: Node, *, compile: bool = False) -> Body:
+        """Return all statements that build a model, `before` it is returned."""
         outer = self._frozen
         freezes = not (outer or model.trainable or self.style.explicit)
         self._frozen = outer or freezes
@@ -118,8 +123,8 @@ class Module(Objects):
         body = self._graph(model) if is_graph else self._sequential(model)
         self._frozen = outer
         kind = type(model).__name__
-        is_functional = kind == "Functional" and live.is_of_keras(type(model))
-        cls = dotted("keras.Model") if is_functional else self.named(type(model))
+        is_plain = is_functional(type(model))
+        cls = dotted("keras.Model") if is_plain else self.named(type(model))
         is_flag = self.style.explicit and not model.trainable
         flag = {"trainable": NO} if is_flag else {}
         named = dict.fromkeys(self.name(kind, model.name), own)
@@ -130,6 +135,11 @@ class Module(Objects):
         ending = [Statement(made, kind="model"), *after]
         ending.append(Statement(dotted("model"), kind="return"))
         statements += ending if after else [Statement(made, kind="return")]
+        return Body(statements, ops=body.ops, inputs=body.inputs)
+
+    def _body(self, body: Body) -> list[ast.stmt]:
+        """Return the statements of the function that builds a model, from its draft."""
+        statements = body.before
         if self.style.full:
             names: Mapping[int, str] = {n: f"v{n}" for n in range(len(body.ops))}
             return made_nodes(statements, names)

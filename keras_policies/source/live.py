@@ -25,6 +25,7 @@ MODULES = (
     *("quantizers", "random", "ops.image", "ops.linalg", "ops.nn", "ops.numpy"),
 )
 TOP = "Input", "Model", "Sequential", "DTypePolicy"  # used as keras.Input, ...
+OTHER = {"dtype": "dtype_policy"}  # attributes with other names than arguments
 PLAIN = type(None), bool, int, float, str
 # What configs say of objects that are no objects of Keras.
 SPECIAL = {np.ndarray: "__numpy__", slice: "__slice__", type(...): "__ellipsis__"}
@@ -132,7 +133,7 @@ def thawed(config: dict[str, Any], holder: Any, *others: Any) -> dict[str, Any]:
 
     It may hold them in objects of its own, `others`.
     """
-    asked = {key: getattr(holder, key, None) for key in config}  # properties, too
+    asked = {key: getattr(holder, OTHER.get(key, key), None) for key in config}
     attributes = [x for each in (holder, *others) for x in vars(each).values()]
     # Several objects may have equal configs: the one in the same place comes first.
     placed = dict[int, Any]()  # id of a config -> its object

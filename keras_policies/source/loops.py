@@ -209,8 +209,9 @@ def facts_of(
 
 def _kind(statement: Statement) -> object:
     """Return what is equal for statements that differ in numbers of names only."""
-    is_alone = statement.inside or statement.kind == "for"  # equal to no other
-    return object() if is_alone else statement.skeleton(_without_numbers)
+    if statement.inside or statement.kind == "for":
+        return object()  # equal to no other
+    return statement.form, *map(_without_numbers, statement.labels)
 
 
 def _periods(kinds: Sequence[int]) -> dict[int, set[int]]:

@@ -1,8 +1,8 @@
 """`to_source`: writes the source code of a model."""
 
 import ast
-import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 import re
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_policies._common import files
+from keras_policies._common import files, garbage
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
 from keras_policies.source import checking, gate
@@ -38,8 +38,10 @@ def to_source(
 
     The code imports only Keras, NumPy if the model has constants, and the modules of
     your own registered classes. Before it returns the code, this function runs it and
-    compares its model with `model`. The code does not contain weights: save them with
-    `model.save_weights`, and load them with `build_model().load_weights`.
+    compares its model with `model`: their configs, and their outputs of random inputs,
+    which are smaller images where a large model takes them. The code does not contain
+    weights: save them with `model.save_weights`, and load them with
+    `build_model().load_weights`.
 
     Args:
         model: a Functional or Sequential model that has been built.
@@ -81,21 +83,18 @@ def to_source(
             compared = checking.Comparison(
                 model, folder, reader, train=train, compile=compile
             )
-            style = Style(
-                train=train,
-                named=compared.misnumbered(),
-                typed=keras.config.floatx() != "float32",
-            )
+            style = Style(train=train, typed=keras.config.floatx() != "float32")
             while True:
-                module = Module(style, reader)
-                functions = module.tree(model, compile=compile)
-                if module.policies and not style.typed:
-                    # Otherwise float32 layers would follow the global policy.
-                    style = dataclasses.replace(style, typed=True)
-                    continue
-                groups = _module(module, functions, _title(model, origin), file)
-                text = "\n\n".join("\n".join(lines(each)) for each in groups) + "\n"
-                gate.check(text, [x for each in groups for x in each], module.imports)
+                with garbage.left():
+                    module = Module(style, reader)
+                    draft = module.draft(model, compile=compile)
+                    if (wanted := compared.style(module)) != style:
+                        style = wanted
+                        continue
+                    tree = module.tree(draft)
+                    groups = _module(module, tree, _title(model, origin), file)
+                    text = "\n\n".join("\n".join(lines(x)) for x in groups) + "\n"
+                    gate.check(text, [*itertools.chain(*groups)], module.imports)
                 style, is_compared = compared.next_style(text, module)
                 if style == module.style:
                     if path and file and module.constants:

@@ -82,17 +82,13 @@ class Statement:
 
     @functools.cached_property
     def form(self) -> object:
-        """The statement without its variables and names, to compare it."""
-        return self.skeleton(lambda label: ())
-
-    def skeleton(self, parts: Callable[[Label], tuple[Any, ...]]) -> object:
-        """Return it without its variables, and with only `parts(name)` of a name."""
+        """The statement without its variables and `labels`, to compare it."""
 
         def leaf(each: Node) -> Node | None:
             if isinstance(each, Variable):
                 return Variable(0)
             is_name = isinstance(each, Label) and each.is_plain
-            return Label(parts(each)) if is_name else None
+            return Label(()) if is_name else None
 
         value = ast.dump(replaced(self.value, leaf))
         return self.kind, *map(type, self.targets), self.inside, self.index, value
@@ -137,10 +133,12 @@ def replaced(node: Node, new: Callable[[Node], Node | None]) -> Node:
         return node
     if (found := new(node)) is not None:
         return found
-    old = dict(ast.iter_fields(node))
-    fields = {name: replaced(value, new) for name, value in old.items()}
-    is_same = all(map(operator.is_, fields.values(), old.values()))
-    return node if is_same else type(node)(**fields)
+    others = dict[str, Node]()
+    for name, value in ast.iter_fields(node):
+        is_leaf = not isinstance(value, list | ast.AST) or isinstance(value, ast.Load)
+        if not is_leaf and (other := replaced(value, new)) is not value:
+            others[name] = other
+    return type(node)(**dict(ast.iter_fields(node)) | others) if others else node
 
 
 def dotted(name: str, context: ast.expr_context | None = None) -> Node:

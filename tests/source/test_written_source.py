@@ -1,6 +1,7 @@
 """The source code of models, as it is written."""
 
 import concurrent.futures
+import gc
 import importlib
 import re
 import subprocess
@@ -16,7 +17,7 @@ import keras_policies
 from keras_policies._common import process
 from keras_policies._common.comparing import Recipe
 from keras_policies._common.process import Process
-from keras_policies.source import checking, comparison
+from keras_policies.source import answers, checking, comparison
 from keras_policies.source.graphs import Reader
 
 once = pytest.mark.once("the text depends on no backend")
@@ -439,22 +440,109 @@ def test_the_code_does_not_depend_on_how_long_its_comparison_takes(monkeypatch):
     assert body(model)[-2:] == ["model.trainable = False", "return model"]
 
 
+def shapes_of_examples(model, monkeypatch):
+    """Return the shapes of all arrays that a model is called on as it is compared."""
+    shapes, outputs = [], comparison.outputs
+
+    def called(model, arrays):
+        shapes.extend(x.shape for x in arrays)
+        return outputs(model, arrays)
+
+    monkeypatch.setattr(comparison, "outputs", called)
+    keras_policies.to_source(model)
+    return shapes
+
+
 @once
 @pytest.mark.parametrize(("limit", "batch"), [(1 << 12, 2), (1 << 3, 1)])
 def test_an_expensive_model_is_compared_on_one_example(limit, batch, monkeypatch):
-    sizes, outputs = [], comparison.outputs
-
-    def called(model, arrays):
-        sizes.extend(map(len, arrays))
-        return outputs(model, arrays)
-
     model = chain()
     for_one = checking.numbers_in(model, Recipe(batch=1), Reader())
     monkeypatch.setattr(checking, "MANY", limit)
     monkeypatch.setattr(checking, "MOST", for_one)  # two examples need more
-    monkeypatch.setattr(comparison, "outputs", called)
-    keras_policies.to_source(model)
-    assert sizes == [batch]
+    assert shapes_of_examples(model, monkeypatch) == [(batch, 8, 8, 3)]
+
+
+# What follows a convolution of an image of 331 x 150 -> the sizes that are tried.
+SMALLER, WHOLE = (2, 75, 86, 3), (2, 331, 150, 3)
+LARGE = {
+    "any size": (lambda x: layers.GlobalAveragePooling2D()(x), [SMALLER]),
+    "one size": (lambda x: layers.Flatten()(x), [SMALLER, WHOLE]),
+    "nothing is left of another": (lambda x: x[:, 80:-80], [SMALLER, WHOLE]),
+    "its mean is no number": (
+        lambda x: layers.GlobalAveragePooling2D()(x[:, 80:-80]),
+        [SMALLER, WHOLE],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_large_model_is_compared_on_smaller_images_if_it_takes_them(
+    kind, monkeypatch
+):
+    head, expected = LARGE[kind]
+    inputs = keras.Input((331, 150, 3), name="image")
+    x = layers.Conv2D(4, 3, strides=2, padding="same", name="a")(inputs)
+    model = keras.Model(inputs, layers.Dense(2, name="b")(head(x)), name="net")
+    assert shapes_of_examples(model, monkeypatch) == [WHOLE]
+    monkeypatch.setattr(checking, "SOME", 1 << 10)
+    assert shapes_of_examples(model, monkeypatch) == expected
+
+
+@once
+def test_a_change_shows_on_smaller_images(monkeypatch):
+    monkeypatch.setattr(checking, "SOME", 1 << 10)
+    inputs = keras.Input((128, 128, 3), name="image")
+    changed = layers.LeakyReLU(0.5, name="a")
+    x = layers.GlobalMaxPooling2D(name="b")(changed(inputs))
+    changed.call = lambda inputs: inputs * 2
+    with pytest.raises(ValueError, match="something other than their configs say"):
+        keras_policies.to_source(keras.Model(inputs, x, name="net"))
+
+
+@once
+def test_garbage_is_looked_for_after_a_model_is_written(monkeypatch):
+    seen, tree = [], checking.Module.tree
+
+    def observed(*args):
+        seen.append(gc.isenabled())
+        return tree(*args)
+
+    monkeypatch.setattr(checking.Module, "tree", observed)
+    keras_policies.to_source(chain())
+    inputs = keras.Input((65,))
+    refused = keras.Model(inputs, inputs * np.arange(65, dtype="float32"))
+    with pytest.raises(ValueError, match="constants of more than 64 numbers"):
+        keras_policies.to_source(refused)
+    assert seen[0] is False
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        keras_policies.to_source(chain())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.once("it is about torch, which 3.8 is not tried with", for_all_keras=True)
+def test_the_process_imports_the_compiler_of_torch_only_for_other_code():
+    """Keras imports it, which takes a second, to keep two functions from it."""
+    program = (
+        "import os, runpy, sys; os.environ['KERAS_BACKEND'] = 'torch'\n"
+        f"runpy.run_path({answers.__file__!r})['start']()\n"
+        "print([x for x in sys.modules if x.startswith('torch._dynamo')])\n"
+        "import torch._dynamo, keras\n"
+        "torch._dynamo.reset()\n"
+        "images, moves = keras.ops.ones((1, 4, 4, 1)), keras.ops.ones((1, 8))\n"
+        "print(keras.ops.image.affine_transform(images, moves).shape)\n"
+        "print(keras.random.normal((2, 3)).shape)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    shapes = ["torch.Size([1, 4, 4, 1])", "torch.Size([2, 3])"]
+    assert found.stdout.splitlines() == ["[]", *shapes], found.stderr
 
 
 @once
