@@ -409,6 +409,10 @@ NUMBERED = {
         lambda x: layers.Add(name="add_1")([x, x + 1.0]),
         ["layers.Add()"],
     ),
+    "in a Bidirectional": (
+        lambda x: layers.Dense(2)(layers.Bidirectional(layers.GRU(3))(x)),
+        ["layers.Bidirectional(layers.GRU(3))(", "layers.Dense(2)("],
+    ),
 }
 
 
