@@ -86,7 +86,7 @@ class Recipe:
     batch: int = FEW  # of unknown size
     lengths: tuple[int, ...] = LENGTHS[0]  # of unknown axes, in turn
     bound: int | None = None  # numbers are integers below it
-    side: int | None = None  # about that of images whose fixed sides are longer
+    side: int | None = None  # of images whose fixed sides are longer, about
     # Keys of lookup tables, by dtype, of which most inputs are drawn.
     keys: Mapping[str, Sequence[Any]] = dataclasses.field(
         default_factory=lambda: {"string": [UNKNOWN]}
@@ -111,15 +111,16 @@ def shapes(specs: Sequence[Spec], recipe: Recipe) -> list[tuple[int, ...]]:
     found = []
     for spec in specs:
         batch, *rest = spec.shape or [1]
-        shape = [n if n is not None else next(sizes) for n in rest]
         if recipe.side and spec.dtype in FLOATS:
-            shape[:-1] = [_shorter(n, recipe.side) for n in shape[:-1]]
+            rest[:-1] = [n and _shorter(n, recipe.side) for n in rest[:-1]]
+        shape = [n if n is not None else next(sizes) for n in rest]
         full = recipe.batch if batch is None else batch, *shape
         found.append(full if spec.shape else ())
     return found
 
 
 def _shorter(side: int, least: int) -> int:
+    """Return the shortest side for which networks pad as for the given one."""
     return min(side, least + (side - least) % HALVED)
 
 

@@ -14,7 +14,7 @@ from keras import layers, ops
 from source_models import MODELS, REFUSED
 
 import keras_policies
-from keras_policies._common import process
+from keras_policies._common import comparing, process
 from keras_policies._common.comparing import Recipe
 from keras_policies._common.process import Process
 from keras_policies.source import answers, checking, comparison
@@ -492,6 +492,29 @@ def test_a_large_model_is_compared_on_smaller_images_if_it_takes_them(
     assert shapes_of_examples(model, monkeypatch) == [WHOLE]
     monkeypatch.setattr(checking, "SOME", 1 << 10)
     assert shapes_of_examples(model, monkeypatch) == expected
+
+
+@once
+def test_only_fixed_sides_of_images_become_smaller():
+    specs = [
+        keras.KerasTensor((None, 3, 480, 200), "float16"),
+        keras.KerasTensor((None, None, 224, 3)),
+        keras.KerasTensor((None, 99, 8)),
+        keras.KerasTensor((None, 60, 480)),
+        keras.KerasTensor((None, 480, 2), "int32"),
+        keras.KerasTensor((None, 480)),
+        keras.KerasTensor(()),
+    ]
+    found = comparing.shapes(specs, Recipe(lengths=(224,), side=64))
+    assert found == [
+        (2, 3, 64, 200),
+        (2, 224, 64, 3),
+        (2, 67, 8),
+        (2, 60, 480),
+        (2, 480, 2),
+        (2, 480),
+        (),
+    ]
 
 
 @once
