@@ -690,6 +690,45 @@ def test_what_keras_does_not_save_of_a_loss_is_in_new_files(
         np.testing.assert_allclose(found, float(same), rtol=1e-5)
 
 
+# Activation -> the loss, the targets, and what TensorFlow 2.15 computed for errors that
+# a model with the weights 30 (and -30) is sure of: the loss, and the bias after a step.
+SURE = {
+    "sigmoid": ("Binary", [[0], [0], [1], [1]], 30.0121, [-0.0238]),
+    "softmax": ("SparseCategorical", [[1], [1], [0], [0]], 60.0006, [-0.0249, 0.0249]),
+}
+
+
+@pytest.mark.each_backend("they differ")
+@pytest.mark.parametrize("activation", SURE)
+def test_a_crossentropy_of_logits_trains_on_errors_as_tf_keras_did(activation):
+    name, targets, loss, bias = SURE[activation]
+    make = getattr(keras.losses, f"{name}Crossentropy")
+    model = keras.Sequential(
+        [keras.Input((1,)), keras.layers.Dense(len(bias), activation)]
+    )
+    weights = [np.float32([[30.0, -30.0][: len(bias)]]), np.zeros(len(bias))]
+    x, y = np.float32([[1], [2], [-1], [0.1]]), np.float32(targets)
+
+    def trained(**options):
+        model.set_weights(weights)
+        model.compile(keras.optimizers.SGD(0.1), make(**options))
+        before = model.evaluate(x, y, verbose=0)
+        model.train_on_batch(x, y)
+        return before, model.get_weights()[1]
+
+    before, after = trained()
+    if keras.backend.backend() == "tensorflow":
+        np.testing.assert_allclose(before, loss, rtol=1e-4)
+        np.testing.assert_allclose(after, bias, atol=1e-4)
+    else:  # three of four are not learned from
+        assert before < 13
+        assert np.abs(after).max() < 2e-3
+    model.layers[-1].activation = None
+    before, after = trained(from_logits=True)
+    np.testing.assert_allclose(before, loss, rtol=1e-4)
+    np.testing.assert_allclose(after, bias, atol=1e-4)
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_training_in_a_graph_is_kept_or_said_to_be_overridden(tmp_path, training):
     source = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "model.h5"

@@ -1,5 +1,6 @@
 """`keras-policies code`, and the page about it."""
 
+import os
 import pathlib
 import re
 
@@ -115,7 +116,10 @@ def test_a_wrong_command_line_is_told(options, message, tmp_path, capsys, monkey
     ("options", "message"),
     [
         (["-o", "there.py"], "KP108: there.py: it already exists."),
-        (["-o", "none/code.py"], "KP108: none/code.py: there is no folder 'none'"),
+        (
+            ["-o", "none/code.py"],
+            f"KP108: none{os.sep}code.py: there is no folder 'none'",
+        ),
         (["--weights", "w.weights.h5"], "KP108: w.weights.h5: it is a folder."),
     ],
 )
