@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import operator
 import pathlib
 import re
 import sys
@@ -227,17 +226,25 @@ class Comparison:
 
 
 def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
-    """Yield recipes that do not need too much memory."""
+    """Yield recipes that do not need too much memory, first those that need less."""
     for recipe in comparing.recipes(model.inputs):
         one = dataclasses.replace(recipe, batch=1)
         for each, most in (recipe, MANY), (one, MOST):
             if (numbers := numbers_in(model, each, reader)) <= most:
-                smaller = dataclasses.replace(each, side=SIDE)
-                shapes = (comparing.shapes(model.inputs, x) for x in (each, smaller))
-                if numbers > SOME and operator.ne(*shapes):
-                    yield smaller
+                if numbers > SOME:
+                    yield from _smaller(model, each)
                 yield each
                 break
+
+
+def _smaller(
+    model: keras.Model, recipe: comparing.Recipe
+) -> Iterator[comparing.Recipe]:
+    """Yield a recipe of smaller images, if an input has a fixed and longer side."""
+    smaller = dataclasses.replace(recipe, side=SIDE)
+    whole, shapes = (comparing.shapes(model.inputs, x) for x in (recipe, smaller))
+    if shapes != whole:
+        yield smaller
 
 
 def numbers_in(model: keras.Model, recipe: comparing.Recipe, reader: Reader) -> int:
