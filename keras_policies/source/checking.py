@@ -18,7 +18,7 @@ import keras
 from keras_policies._common import comparing, files
 from keras_policies._common.nests import of_kind
 from keras_policies._common.process import EndedError, Process
-from keras_policies.source import answers, comparison
+from keras_policies.source import answers, comparison, live
 from keras_policies.source.calls import tensors
 from keras_policies.source.errors import SourceError
 from keras_policies.source.functions import common
@@ -29,9 +29,19 @@ Result = TypeVar("Result")
 SECONDS = 600  # for one answer
 # Numbers in the inputs of a model and the outputs of its layers. With more than MOST,
 # a model is not called; with more than MANY, it is called on one example, not on two;
-# with more than SOME, on images of about SIDE x SIDE, if it can be.
+# with more than SOME, on images of about SIDE x SIDE, if all its layers are of SPATIAL.
 MOST, MANY, SOME = 1 << 30, 1 << 28, 1 << 26
 SIDE = 64
+# Layers that compute all places of an image, small or large, by the same rule. What is
+# cut off, or is equal for few places, could hide how others are computed.
+SPATIAL = re.compile(
+    r"(Separable|Depthwise)?Conv[123]D(Transpose)?|(Global)?(Average|Max)Pooling[123]D|"
+    r"(ZeroPadding|Cropping|UpSampling)[123]D|(Spatial)?Dropout([123]D)?|Activation|"
+    r"BatchNormalization|Rescaling|Normalization|(Leaky|P)?ReLU|ELU|Dense|Reshape|"
+    r"Flatten|Add|Subtract|Multiply|Average|Maximum|Minimum|Concatenate|InputLayer|"
+    r"Functional|Sequential"
+)
+UNCOMPUTING = "compute_mask", "get_layer"  # functions that `load_model` may replace
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
@@ -231,10 +241,20 @@ def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
         one = dataclasses.replace(recipe, batch=1)
         for each, most in (recipe, MANY), (one, MOST):
             if (numbers := numbers_in(model, each, reader)) <= most:
-                if numbers > SOME:
+                if numbers > SOME and all(map(_is_spatial, comparison.parts(model))):
                     yield from _smaller(model, each)
                 yield each
                 break
+
+
+def _is_spatial(op: Any) -> bool:
+    """Return whether an op is one of SPATIAL, and computes nothing by other code."""
+    own = (x for key, x in vars(op).items() if callable(x) and key not in UNCOMPUTING)
+    cropping = keras.tree.flatten(getattr(op, "cropping", ()))
+    is_known = SPATIAL.fullmatch(type(op).__name__) and live.is_of_keras(type(op))
+    return bool(
+        is_known and all(map(live.is_of_keras, own)) and max(cropping, default=0) < 2
+    )
 
 
 def _smaller(

@@ -4,7 +4,7 @@ import ast
 import hashlib
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -118,7 +118,9 @@ def example(
     """Return the first recipe that a model can be called on, and its outputs."""
     for recipe in recipes:
         try:
-            found = outputs(model, comparing.draw(model.inputs, recipe))
+            arrays = comparing.draw(model.inputs, recipe)
+            # `call` takes other sizes than those of the inputs.
+            found = outputs(model, arrays, model.call if recipe.side else model)
         except Exception:  # such as for a text, or an axis that is too short
             continue
         # Of images that are too small for a model, nothing may be left.
@@ -135,7 +137,9 @@ class _Start(keras.StatelessScope):  # type: ignore[misc]
         return keras.ops.zeros(variable.shape) if value is None else value
 
 
-def outputs(model: keras.Model, arrays: Sequence[Any]) -> list[Any]:
+def outputs(
+    model: keras.Model, arrays: Sequence[Any], call: Callable[..., Any]
+) -> list[Any]:
     """Return the outputs of a model as float32, without changing its variables."""
     tensors = [*map(keras.ops.convert_to_tensor, arrays)]
     structure = None if isinstance(model, keras.Sequential) else model.input
@@ -143,7 +147,6 @@ def outputs(model: keras.Model, arrays: Sequence[Any]) -> list[Any]:
     variables = model.trainable_variables + model.non_trainable_variables
     # Without gradients, torch frees the outputs of layers as soon as it can.
     with _Start([(x, keras.ops.stop_gradient(x.value)) for x in variables]):
-        # `call` takes other sizes than those of the inputs.
-        found = keras.tree.flatten(model.call(inputs, training=False))
+        found = keras.tree.flatten(call(inputs, training=False))
         floats = [keras.ops.cast(x, "float32") for x in found]
     return [*map(keras.ops.convert_to_numpy, floats)]

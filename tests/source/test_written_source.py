@@ -367,11 +367,11 @@ def test_a_metric_whose_config_has_no_name_gets_none(tmp_path, monkeypatch):
 def test_inputs_that_this_process_alone_refuses_are_not_compared(monkeypatch):
     calls, outputs = [], comparison.outputs
 
-    def called(model, arrays):
+    def called(model, arrays, call):
         calls.append(arrays[0].dtype.name)
         if len(calls) == 1:
             raise UserWarning("a warning that is an error")
-        return outputs(model, arrays)
+        return outputs(model, arrays, call)
 
     monkeypatch.setattr(comparison, "outputs", called)
     assert "build_model" in keras_policies.to_source(chain())
@@ -448,9 +448,9 @@ def shapes_of_examples(model, monkeypatch):
     """Return the shapes of all arrays that a model is called on as it is compared."""
     shapes, outputs = [], comparison.outputs
 
-    def called(model, arrays):
+    def called(model, arrays, call):
         shapes.extend(x.shape for x in arrays)
-        return outputs(model, arrays)
+        return outputs(model, arrays, call)
 
     monkeypatch.setattr(comparison, "outputs", called)
     keras_policies.to_source(model)
@@ -467,31 +467,46 @@ def test_an_expensive_model_is_compared_on_one_example(limit, batch, monkeypatch
     assert shapes_of_examples(model, monkeypatch) == [(batch, 8, 8, 3)]
 
 
-# What follows a convolution of an image of 331 x 150 -> the sizes that are tried.
+def twice(x):
+    return 2 * x
+
+
+def relu_of(shape):
+    inputs = keras.Input(shape)
+    return keras.Model(inputs, layers.ReLU()(inputs))
+
+
+# What follows a convolution of an image of 331 x 150 -> the sizes that are tried. What
+# is cut off, or is the same for few places, could hide how others are computed.
 SMALLER, WHOLE = (2, 75, 86, 3), (2, 331, 150, 3)
 LARGE = {
-    "any size": (lambda x: layers.GlobalAveragePooling2D()(x), [SMALLER]),
+    "any size": (lambda x: x, [SMALLER]),
     "one size": (lambda x: layers.Flatten()(x), [SMALLER, WHOLE]),
-    "nothing is left of another": (lambda x: x[:, 80:-80], [SMALLER, WHOLE]),
-    "its mean is no number": (
-        lambda x: layers.GlobalAveragePooling2D()(x[:, 80:-80]),
-        [SMALLER, WHOLE],
-    ),
+    "too small to pool": (lambda x: layers.AveragePooling2D(40)(x), [SMALLER, WHOLE]),
+    "an edge is cut off": (lambda x: layers.Cropping2D(1)(x), [SMALLER]),
+    "more is cut off": (lambda x: layers.Cropping2D(((0, 2), (0, 0)))(x), [WHOLE]),
+    "a slice": (lambda x: x[:, 80:], [WHOLE]),
+    "groups": (lambda x: layers.GroupNormalization(2)(x), [WHOLE]),
+    "a function": (lambda x: layers.Activation(twice)(x), [WHOLE]),
+    "a model": (lambda x: relu_of(x.shape[1:])(x), [SMALLER, WHOLE]),
 }
 
 
-@pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_large_model_is_compared_on_smaller_images_if_it_takes_them(
     kind, monkeypatch
 ):
-    head, expected = LARGE[kind]
+    middle, expected = LARGE[kind]
     inputs = keras.Input((331, 150, 3), name="image")
     x = layers.Conv2D(4, 3, strides=2, padding="same", name="a")(inputs)
-    model = keras.Model(inputs, layers.Dense(2, name="b")(head(x)), name="net")
-    assert shapes_of_examples(model, monkeypatch) == [WHOLE]
-    monkeypatch.setattr(checking, "SOME", 1 << 10)
-    assert shapes_of_examples(model, monkeypatch) == expected
+    x = layers.Dense(2, name="b")(middle(x))
+    if len(x.shape) == 4:
+        x = layers.GlobalAveragePooling2D(name="c")(x)
+    with keras.saving.custom_object_scope({"twice": twice}):
+        model = keras.Model(inputs, x, name="net")
+        assert shapes_of_examples(model, monkeypatch) == [WHOLE]
+        monkeypatch.setattr(checking, "SOME", 1 << 10)
+        assert shapes_of_examples(model, monkeypatch) == expected
 
 
 @once
@@ -518,14 +533,45 @@ def test_only_fixed_sides_of_images_become_smaller():
 
 
 @once
-def test_a_change_shows_on_smaller_images(monkeypatch):
+def test_a_layer_that_was_changed_is_called_on_whole_images(monkeypatch):
     monkeypatch.setattr(checking, "SOME", 1 << 10)
     inputs = keras.Input((128, 128, 3), name="image")
     changed = layers.LeakyReLU(0.5, name="a")
     x = layers.GlobalMaxPooling2D(name="b")(changed(inputs))
-    changed.call = lambda inputs: inputs * 2
+    changed.call = lambda x: x * (2 if x.shape[1] > 100 else 1)
     with pytest.raises(ValueError, match="something other than their configs say"):
         keras_policies.to_source(keras.Model(inputs, x, name="net"))
+
+
+@once
+@pytest.mark.parametrize("base", ["keras.Model", "keras.Sequential"])
+def test_a_model_of_the_user_is_compared_if_its_call_takes_no_training(
+    base, tmp_path, monkeypatch
+):
+    """Its layer has an argument that is not in its config, which only outputs show."""
+    (tmp_path / "models_of_mine.py").write_text(
+        "import keras\n\n\nclass Times(keras.layers.Layer):\n"
+        "    def __init__(self, factor=1, **options):\n"
+        "        super().__init__(**options)\n        self.of = factor\n\n"
+        "    def get_config(self):\n        return {'name': self.name}\n\n"
+        "    def call(self, x):\n        return self.of * x\n\n\n"
+        f"class Net({base}):\n"
+        "    def call(self, inputs):\n        return super().call(inputs)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "models_of_mine", raising=False)
+    mine = importlib.import_module("models_of_mine")
+
+    def net(layer):
+        inputs = keras.Input((3,), name="x")
+        if base == "keras.Sequential":
+            return mine.Net([inputs, layer], name="net")
+        return mine.Net(inputs, layer(inputs), name="net")
+
+    with keras.saving.custom_object_scope({"Times": mine.Times, "Net": mine.Net}):
+        assert "Times(" in keras_policies.to_source(net(mine.Times()))
+        with pytest.raises(ValueError, match="something other than their configs say"):
+            keras_policies.to_source(net(mine.Times(3)))
 
 
 @once
