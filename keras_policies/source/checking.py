@@ -22,7 +22,7 @@ from keras_policies.source import answers, comparison, live
 from keras_policies.source.calls import tensors
 from keras_policies.source.errors import SourceError
 from keras_policies.source.functions import common
-from keras_policies.source.graphs import Module, Reader
+from keras_policies.source.graphs import Body, Module, Reader
 from keras_policies.source.objects import Style, automatic, automatic_number
 
 Result = TypeVar("Result")
@@ -85,14 +85,20 @@ class Comparison:
         self._model, self._folder, self._options = model, folder, options
         self._reader = reader
 
-    def style(self, module: Module) -> Style:
-        """Return the style for a model, known by the names and policies of a draft."""
-        return dataclasses.replace(
-            module.style,
-            named=module.style.named | self._misnumbered(module.names),
+    def drafted(self, style: Style) -> tuple[Module, Body]:
+        """Return a module and its draft, in this style or, if it does not do, another.
+
+        Only a draft shows whether the model has policies, and how layers are numbered.
+        """
+        module = Module(style, self._reader)
+        draft = module.draft(self._model, compile=self._options["compile"])
+        wanted = dataclasses.replace(
+            style,
+            named=style.named | self._misnumbered(module.names),
             # Otherwise float32 layers would follow the global policy.
-            typed=module.style.typed or bool(module.policies),
+            typed=style.typed or bool(module.policies),
         )
+        return (module, draft) if wanted == style else self.drafted(wanted)
 
     def _misnumbered(self, names: Sequence[tuple[str, str]]) -> frozenset[str]:
         """Return the classes with layers that need a name in the code.
@@ -237,11 +243,12 @@ class Comparison:
 
 def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
     """Yield recipes that do not need too much memory, first those that need less."""
+    is_spatial = functools.cache(lambda: all(map(_is_spatial, comparison.parts(model))))
     for recipe in comparing.recipes(model.inputs):
         one = dataclasses.replace(recipe, batch=1)
         for each, most in (recipe, MANY), (one, MOST):
             if (numbers := numbers_in(model, each, reader)) <= most:
-                if numbers > SOME and all(map(_is_spatial, comparison.parts(model))):
+                if numbers > SOME and is_spatial():
                     yield from _smaller(model, each)
                 yield each
                 break
@@ -250,7 +257,7 @@ def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
 def _is_spatial(op: Any) -> bool:
     """Return whether an op is one of SPATIAL, and computes nothing by other code."""
     own = (x for key, x in vars(op).items() if callable(x) and key not in UNCOMPUTING)
-    cropping = keras.tree.flatten(getattr(op, "cropping", ()))
+    cropping = keras.tree.flatten(op.cropping) if hasattr(op, "cropping") else ()
     is_known = SPATIAL.fullmatch(type(op).__name__) and live.is_of_keras(type(op))
     return bool(
         is_known and all(map(live.is_of_keras, own)) and max(cropping, default=0) < 2

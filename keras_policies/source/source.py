@@ -86,11 +86,7 @@ def to_source(
             style = Style(train=train, typed=keras.config.floatx() != "float32")
             while True:
                 with garbage.left():
-                    module = Module(style, reader)
-                    draft = module.draft(model, compile=compile)
-                    if (wanted := compared.style(module)) != style:
-                        style = wanted
-                        continue
+                    module, draft = compared.drafted(style)
                     tree = module.tree(draft)
                     groups = _module(module, tree, _title(model, origin), file)
                     text = "\n\n".join("\n".join(lines(x)) for x in groups) + "\n"
