@@ -54,7 +54,8 @@ OTHER_LENGTHS: dict[tuple[int, ...], tuple[int, ...]] = {
     **{(32,): (64,), (64,): (96,), (224,): (256,)},
 }
 BOUND = 12
-# Networks halve the sides of images five times. What they pad depends on the remainder.
+# Networks halve the sides of images five times, and pad what is odd. So they pad sides
+# with the same remainder of 32 alike.
 HALVED = 32
 FLOATS = "bfloat16", "float16", "float32", "float64"
 UNKNOWN = b"?"  # a text that is not in any table
@@ -86,7 +87,9 @@ class Recipe:
     batch: int = FEW  # of unknown size
     lengths: tuple[int, ...] = LENGTHS[0]  # of unknown axes, in turn
     bound: int | None = None  # numbers are integers below it
-    side: int | None = None  # of images whose fixed sides are longer, about
+    side: int | None = (
+        None  # to which longer fixed sides of images are shortened, about
+    )
     # Keys of lookup tables, by dtype, of which most inputs are drawn.
     keys: Mapping[str, Sequence[Any]] = dataclasses.field(
         default_factory=lambda: {"string": [UNKNOWN]}
@@ -120,7 +123,7 @@ def shapes(specs: Sequence[Spec], recipe: Recipe) -> list[tuple[int, ...]]:
 
 
 def _shorter(side: int, least: int) -> int:
-    """Return the shortest side for which networks pad as for the given one."""
+    """Return the smallest side from `least` on that networks pad like this one."""
     return min(side, least + (side - least) % HALVED)
 
 

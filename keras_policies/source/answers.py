@@ -101,9 +101,10 @@ start = Answers
 
 
 def _hide_compiler() -> None:
-    """Keep Keras from importing the compiler of torch, which takes a second.
+    """Put a stand-in in place of torch's compiler, whose import takes a second.
 
-    Keras only asks it not to compile two functions. Here, nothing is compiled.
+    Keras imports it to exclude two functions from compilation. Here, nothing is
+    compiled.
     """
 
     def disable(function: Any = None) -> Any:

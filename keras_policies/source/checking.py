@@ -32,8 +32,9 @@ SECONDS = 600  # for one answer
 # with more than SOME, on images of about SIDE x SIDE, if all its layers are of SPATIAL.
 MOST, MANY, SOME = 1 << 30, 1 << 28, 1 << 26
 SIDE = 64
-# Layers that compute all places of an image, small or large, by the same rule. What is
-# cut off, or is equal for few places, could hide how others are computed.
+# The layers of models that are called on smaller images. They compute each pixel by the
+# same rule. Others, such as slices, wide croppings and norms over pixels, may drop from
+# a small image what differs in a large one.
 SPATIAL = re.compile(
     r"(Separable|Depthwise)?Conv[123]D(Transpose)?|(Global)?(Average|Max)Pooling[123]D|"
     r"(ZeroPadding|Cropping|UpSampling)[123]D|(Spatial)?Dropout([123]D)?|Activation|"
@@ -41,7 +42,8 @@ SPATIAL = re.compile(
     r"Flatten|Add|Subtract|Multiply|Average|Maximum|Minimum|Concatenate|InputLayer|"
     r"Functional|Sequential"
 )
-UNCOMPUTING = "compute_mask", "get_layer"  # functions that `load_model` may replace
+# Methods that `load_model` may replace, and that do not compute the outputs of these.
+UNCOMPUTING = "compute_mask", "get_layer"
 FOR_NAMES = 4096  # bytes of HDF5 for the groups and the name of a weight
 ENDED = "KP003"
 
@@ -255,7 +257,7 @@ def recipes(model: keras.Model, reader: Reader) -> Iterator[comparing.Recipe]:
 
 
 def _is_spatial(op: Any) -> bool:
-    """Return whether an op is one of SPATIAL, and computes nothing by other code."""
+    """Return whether an op is one of SPATIAL, and no method of it was replaced."""
     own = (x for key, x in vars(op).items() if callable(x) and key not in UNCOMPUTING)
     cropping = keras.tree.flatten(op.cropping) if hasattr(op, "cropping") else ()
     is_known = SPATIAL.fullmatch(type(op).__name__) and live.is_of_keras(type(op))

@@ -119,11 +119,11 @@ def example(
     for recipe in recipes:
         try:
             arrays = comparing.draw(model.inputs, recipe)
-            # `call` takes other sizes than those of the inputs.
+            # Unlike the model, its `call` takes other sizes than those of its inputs.
             found = outputs(model, arrays, model.call if recipe.side else model)
         except Exception:  # such as for a text, or an axis that is too short
             continue
-        # Of images that are too small for a model, nothing may be left.
+        # Not all backends raise if an image is too small: it becomes empty, or NaN.
         if not recipe.side or all(x.size and np.isfinite(x).all() for x in found):
             return recipe, found
     return None

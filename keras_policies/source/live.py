@@ -68,7 +68,7 @@ def public_name(thing: Any) -> str | None:
 
 def public_class(cls: type) -> type:
     """Return the class that `public_name` names, or the class itself if it has none."""
-    if not f"{cls.__module__}.".startswith(("keras.", "keras_policies.")):
+    if not (is_of_keras(cls) or cls.__module__.startswith("keras_policies.")):
         return cls
     same = (x for x in cls.__mro__ if x.__name__ == cls.__name__ and id(x) in public())
     return next(same, cls)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_policies._common import files, garbage
+from keras_policies._common import collector, files
 from keras_policies._common.types import Path
 from keras_policies._common.warnings import warn
 from keras_policies.source import checking, gate
@@ -85,7 +85,7 @@ def to_source(
             )
             style = Style(train=train, typed=keras.config.floatx() != "float32")
             while True:
-                with garbage.left():
+                with collector.paused():
                     module, draft = compared.drafted(style)
                     tree = module.tree(draft)
                     groups = _module(module, tree, _title(model, origin), file)

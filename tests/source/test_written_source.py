@@ -471,6 +471,10 @@ def twice(x):
     return 2 * x
 
 
+class ELU(layers.ELU):
+    """A class of the user, with the name of one of Keras."""
+
+
 def relu_of(shape):
     inputs = keras.Input(shape)
     return keras.Model(inputs, layers.ReLU()(inputs))
@@ -488,6 +492,7 @@ LARGE = {
     "a slice": (lambda x: x[:, 80:], [WHOLE]),
     "groups": (lambda x: layers.GroupNormalization(2)(x), [WHOLE]),
     "a function": (lambda x: layers.Activation(twice)(x), [WHOLE]),
+    "a class of the user": (lambda x: ELU()(x), [WHOLE]),
     "a model": (lambda x: relu_of(x.shape[1:])(x), [SMALLER, WHOLE]),
 }
 
@@ -502,7 +507,7 @@ def test_a_large_model_is_compared_on_smaller_images_if_it_takes_them(
     x = layers.Dense(2, name="b")(middle(x))
     if len(x.shape) == 4:
         x = layers.GlobalAveragePooling2D(name="c")(x)
-    with keras.saving.custom_object_scope({"twice": twice}):
+    with keras.saving.custom_object_scope({"twice": twice, "ELU": ELU}):
         model = keras.Model(inputs, x, name="net")
         assert shapes_of_examples(model, monkeypatch) == [WHOLE]
         monkeypatch.setattr(checking, "SOME", 1 << 10)
@@ -575,7 +580,7 @@ def test_a_model_of_the_user_is_compared_if_its_call_takes_no_training(
 
 
 @once
-def test_garbage_is_looked_for_after_a_model_is_written(monkeypatch):
+def test_the_garbage_collector_runs_again_after_a_model_is_written(monkeypatch):
     seen, tree = [], checking.Module.tree
 
     def observed(*args):
